@@ -1,0 +1,635 @@
+"""One bounded request, whatever the network does; and when it is asked again."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import random
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import unittest
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable, Union
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import main as m
+
+KEY = "sk-canary-0123456789"
+BODY = b'{"model":"m"}'
+# A pair for localhost, made for this test and used by nothing else.
+CERTIFICATE = """\
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEINqQ8aTbA6ybFm0B5B0fR+nC7rQmr6M+8UJiilzo9oVioAoGCCqGSM49
+AwEHoUQDQgAEqDTn6NU2GzZEv8mT5v46BT84S+pU5k9TBmn+xlJTfDx8Hd6eOSRg
+BQeZugs5ETnsuCGxsiz/JEJO7FRiPwa/PQ==
+-----END EC PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBdjCCAR2gAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKg05+jVNhs2RL/J
+k+b+OgU/OEvqVOZPUwZp/sZSU3w8fB3enjkkYAUHmboLORE57LghsbIs/yRCTuxU
+Yj8Gvz2jXjBcMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAPBgNVHRMBAf8E
+BTADAQH/MB0GA1UdDgQWBBSoyzrFOsyAZaRSJ/geeW9WSK2hezAOBgNVHQ8BAf8E
+BAMCAoQwCgYIKoZIzj0EAwIDRwAwRAIgQreta7bz/osIKhFp1fOjN2salbaIsiz8
+ca69N7S2YSoCICD7dWT+E1Lh5mhwHN7TsCVjIuXUPR/zE/dHOsrZtO4W
+-----END CERTIFICATE-----
+"""
+
+Step = Union[bytes, Callable[[socket.socket], None]]
+
+
+def http(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> bytes:
+    """Return the bytes of a reply that keeps the connection."""
+    head = {
+        "Content-Length": str(len(body)),
+        **{k.replace("_", "-"): v for k, v in headers.items()},
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode("latin-1") + body
+
+
+def last(data: bytes) -> Step:
+    """Return a step that sends `data` and ends the connection."""
+
+    def step(sock: socket.socket) -> None:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        raise ConnectionAbortedError
+
+    return step
+
+
+def drip(data: bytes, every_s: float, first: bytes = b"") -> Step:
+    """Return a step that sends `first` at once and `data` byte by byte."""
+
+    def step(sock: socket.socket) -> None:
+        sock.sendall(first)
+        for byte in data:
+            time.sleep(every_s)
+            sock.sendall(bytes([byte]))
+
+    return step
+
+
+def flood(first: bytes, again: bytes) -> Step:
+    """Return a step that repeats `again` until the client has gone."""
+
+    def step(sock: socket.socket) -> None:
+        sock.sendall(first)
+        while True:
+            sock.sendall(again * 1000)
+
+    return step
+
+
+class Server:
+    """Plays a script: one step per request, over as many connections as the client opens."""
+
+    def __init__(self, script: list[Step], family: Any = socket.AF_INET, tls: Any = None) -> None:
+        self.script, self.tls = script, tls
+        self.heads: list[str] = []
+        self.bodies: list[bytes] = []
+        self.connections = 0
+        self.socks: list[socket.socket] = []
+        self.listener = socket.socket(family)
+        self.listener.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
+        self.listener.listen(32)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self.socks.append(sock)
+            threading.Thread(target=self.serve, args=(sock,), daemon=True).start()
+
+    def serve(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(sock)
+            if self.tls:
+                sock = stack.enter_context(self.tls.wrap_socket(sock, server_side=True))
+            while self.read(sock):
+                step = self.script.pop(0) if self.script else last(http(b"{}", "500 unscripted"))
+                if isinstance(step, bytes):
+                    sock.sendall(step)
+                else:
+                    step(sock)
+
+    def read(self, sock: socket.socket) -> bool:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = sock.recv(65536)
+            if not piece:
+                return False
+            data += piece
+        head, _, body = data.partition(b"\r\n\r\n")
+        text = head.decode("latin-1")
+        length = int(text.lower().partition("content-length: ")[2].split("\r\n")[0] or 0)
+        while len(body) < length:
+            body += sock.recv(65536)
+        self.heads.append(text)
+        self.bodies.append(body)
+        return True
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for sock in self.socks:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+class HttpTest(unittest.TestCase):
+    def setUp(self) -> None:
+        clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+        patch = mock.patch.dict(os.environ, clean, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def serve(self, *script: Step, **options: Any) -> Server:
+        server = Server(list(script), **options)
+        self.addCleanup(server.close)
+        return server
+
+    def client(self, **options: Any) -> m.HttpClient:
+        client = m.HttpClient(**options)
+        self.addCleanup(client.close)
+        return client
+
+    def post(
+        self, target: Any, client: m.HttpClient | None = None, deadline_s: float = 5.0
+    ) -> m.RawReply:
+        url = target if isinstance(target, str) else target.url
+        headers = {"Authorization": f"Bearer {KEY}"}
+        return (client or self.client()).post(url, headers, BODY, deadline_s)
+
+    def fails(self, kind: str, target: Any, **options: Any) -> m.ProviderError:
+        with self.assertRaises(m.ProviderError) as caught:
+            self.post(target, **options)
+        error = caught.exception
+        self.assertEqual(error.kind, kind, error.message)
+        shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.assertNotIn("canary", shown + repr(error) + repr(vars(error)))
+        return error
+
+
+class Exchange(HttpTest):
+    def test_a_request_carries_its_body_headers_and_host(self) -> None:
+        server = self.serve(http(b'{"a":1}', Server="stub"))
+        reply = self.post(server)
+        self.assertEqual((reply.status, reply.body), (200, b'{"a":1}'))
+        self.assertEqual(reply.headers["server"], "stub")
+        self.assertEqual(server.bodies, [BODY])
+        head = server.heads[0]
+        self.assertTrue(head.startswith("POST /v1/chat/completions HTTP/1.1\r\n"))
+        for line in (f"Host: 127.0.0.1:{server.port}", f"Authorization: Bearer {KEY}"):
+            self.assertIn(line, head.split("\r\n"))
+
+    def test_a_connection_is_kept_between_calls(self) -> None:
+        chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        server = self.serve(http(), chunked, http(b"", "204 No Content"), http())
+        client = self.client()
+        for _ in range(4):
+            self.post(server, client)
+        self.assertEqual((server.connections, len(server.heads)), (1, 4))
+
+    def test_each_of_several_threads_has_its_connection(self) -> None:
+        together = threading.Barrier(3)
+
+        def step(sock: socket.socket) -> None:
+            together.wait(5)
+            sock.sendall(http())
+
+        server = self.serve(*[step] * 6)
+        client = self.client()
+        for _ in range(2):
+            threads = [threading.Thread(target=self.post, args=(server, client)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual((server.connections, len(server.heads)), (3, 6))
+
+    def test_a_stale_connection_is_reopened_once_and_is_no_failure(self) -> None:
+        server = self.serve(http(b"1"), last(b""), http(b"2"))
+        client = self.client()
+        self.assertEqual(self.post(server, client).body, b"1")
+        self.assertEqual(self.post(server, client).body, b"2")
+        self.assertEqual(server.connections, 2)
+
+    def test_a_connection_that_ended_while_idle_is_not_used_again(self) -> None:
+        server = self.serve(last(http(b"1")), http(b"2"))
+        client = self.client()
+        self.post(server, client)
+        time.sleep(0.02)
+        self.assertEqual(self.post(server, client).body, b"2")
+        self.assertEqual((server.connections, len(server.heads)), (2, 2))
+
+    def test_a_fresh_connection_that_is_closed_is_not_asked_twice(self) -> None:
+        server = self.serve(last(b""), http())
+        error = self.fails("connection", server)
+        self.assertTrue(error.retry)
+        self.assertEqual(len(server.heads), 1)
+
+    def test_bytes_sent_unasked_never_answer_the_next_call(self) -> None:
+        for extra in (http(b"stray"), b"x"):
+            with self.subTest(extra=extra):
+                server = self.serve(http(b"1") + extra, http(b"2"))
+                client = self.client()
+                self.assertEqual(self.post(server, client).body, b"1")
+                self.assertEqual(self.post(server, client).body, b"2")
+
+        def late(sock: socket.socket) -> None:
+            sock.sendall(http(b"1"))
+            time.sleep(0.01)
+            sock.sendall(http(b"stray"))
+
+        server = self.serve(late, http(b"2"))
+        client = self.client()
+        self.post(server, client)
+        time.sleep(0.03)
+        self.assertEqual(self.post(server, client).body, b"2")
+
+    def test_ipv6_works(self) -> None:
+        try:
+            server = self.serve(http(), family=socket.AF_INET6)
+        except OSError as error:
+            self.skipTest(f"no IPv6 here: {error}")
+        url = m.normal_base_url(f"http://[::1]:{server.port}/v1").url
+        self.assertEqual(self.post(url).status, 200)
+        self.assertIn(f"Host: [::1]:{server.port}", server.heads[0])
+
+    def test_latency_is_from_sending_to_the_last_byte(self) -> None:
+        ticks = iter(range(10_000))
+        reply = self.post(self.serve(http()), self.client(clock=lambda: next(ticks) / 1000), 60.0)
+        self.assertGreaterEqual(reply.latency_ms, 1)
+        self.assertLess(reply.latency_ms, 50)
+
+    def test_a_redirect_is_not_followed(self) -> None:
+        other = self.serve(http())
+        server = self.serve(http(b"", "302 Found", Location=f"{other.url}?k=1"))
+        raw = self.post(server)
+        with self.assertRaisesRegex(m.ProviderError, f"redirected to {other.url}$"):
+            m.read_reply(raw.status, raw.headers, raw.body, now_epoch=0.0)
+        self.assertEqual(other.connections, 0)
+
+    def test_a_header_that_cannot_be_sent_is_refused_unseen(self) -> None:
+        server = self.serve()
+        for name, value in (("A", "canary\r\nB: c"), ("A", "canary\u2026"), ("A B", "canary")):
+            with self.assertRaises(m.ProviderError) as caught:
+                self.client().post(server.url, {name: value}, b"", 5.0)
+            self.assertNotIn("canary", str(caught.exception))
+        self.assertEqual(server.heads, [])
+
+
+class Encodings(HttpTest):
+    def test_compressed_replies_are_read_though_none_was_asked_for(self) -> None:
+        text = b'{"a":1}' * 100
+        bare = zlib.compressobj(wbits=-15)
+        forms = [("gzip", gzip.compress(text)), ("x-gzip", gzip.compress(text))]
+        forms += [("gzip", gzip.compress(text[:70]) + gzip.compress(text[70:]))]
+        forms += [("deflate", zlib.compress(text)), ("Deflate", bare.compress(text) + bare.flush())]
+        forms += [("gzip, gzip", gzip.compress(gzip.compress(text))), ("identity", text)]
+        server = self.serve(*[http(body, Content_Encoding=name) for name, body in forms])
+        client = self.client()
+        for name, _ in forms:
+            self.assertEqual(self.post(server, client).body, text, name)
+
+    def test_what_cannot_be_decompressed_is_named(self) -> None:
+        self.fails("bad_encoding", self.serve(http(b"{}", Content_Encoding="gzip")))
+        self.fails("bad_encoding", self.serve(http(b"{}", Content_Encoding="br")))
+        cut = self.serve(http(gzip.compress(b"x" * 1000)[:-9], Content_Encoding="gzip"))
+        self.assertTrue(self.fails("connection", cut).retry)
+
+    def test_a_body_is_bounded_before_and_after_decompression(self) -> None:
+        client = self.client(max_body_bytes=10_000)
+        self.assertEqual(len(self.post(self.serve(http(b"x" * 10_000)), client).body), 10_000)
+        long = self.serve(http(b"x" * 10_001))
+        self.fails("too_large", long, client=client)
+        bomb = self.serve(http(gzip.compress(bytes(50_000_000), 1), Content_Encoding="gzip"))
+        self.fails("too_large", bomb, client=self.client(max_body_bytes=400_000))
+        endless = flood(b"HTTP/1.1 200 OK\r\n\r\n", b"x")
+        self.fails("too_large", self.serve(endless), client=client)
+        chunks = flood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n")
+        self.fails("too_large", self.serve(chunks), client=client)
+
+
+class Faults(HttpTest):
+    def test_a_cut_body_is_retried_and_never_read(self) -> None:
+        for data in (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"a":',
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\nhello",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
+        ):
+            with self.subTest(data=data):
+                error = self.fails("connection", self.serve(last(data)))
+                self.assertTrue(error.retry)
+                self.assertIn("cut", error.message)
+
+    def test_a_refused_or_unresolved_host_is_named(self) -> None:
+        server = self.serve()
+        server.close()
+        error = self.fails("connection", server)
+        self.assertTrue(error.retry)
+        self.assertIn(f"127.0.0.1:{server.port}", error.message)
+        with mock.patch("socket.getaddrinfo", side_effect=socket.gaierror(-2, "unknown")):
+            error = self.fails("connection", "http://nowhere.invalid/v1")
+        self.assertIn("cannot resolve nowhere.invalid", error.message)
+
+    def test_what_is_not_http_is_no_traceback(self) -> None:
+        for data in (
+            b"SSH-2.0-OpenSSH\r\n\r\n",
+            b"\x00\xff\xfe\r\n\r\n",
+            b"HTTP/1.1 abc OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+            b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n",
+        ):
+            with self.subTest(data=data[:60]), self.assertRaises(m.ProviderError) as caught:
+                self.post(self.serve(last(data)))
+            self.assertIn(caught.exception.kind, ("bad_http", "connection"))
+
+    def test_an_endless_head_is_bounded(self) -> None:
+        self.fails("too_large", self.serve(flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")))
+        trailers = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        client = self.client(max_body_bytes=10_000)
+        self.fails("too_large", self.serve(flood(trailers, b"A: b\r\n")), client=client)
+
+    def test_a_dripping_server_cannot_pass_the_deadline(self) -> None:
+        reply = http(b"x" * 12)
+        for step in (
+            drip(b"x" * 12, 0.03, reply[:-12]),
+            drip(reply, 0.03),
+            drip(reply, 0.03, b"HTTP/1.1 100 Continue\r\n\r\n"),
+            drip(b"x" * 50, 0.03, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n32\r\n"),
+            lambda sock: time.sleep(0.3),
+        ):
+            started = time.perf_counter()
+            error = self.fails("timeout", self.serve(step), deadline_s=0.12)
+            self.assertLess(time.perf_counter() - started, 0.25)
+            self.assertTrue(error.retry)
+
+    def test_a_server_that_never_reads_cannot_pass_the_deadline(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        started = time.perf_counter()
+        with self.assertRaises(m.ProviderError) as caught:
+            self.client().post(url, {}, bytes(30_000_000), 0.15)
+        self.assertEqual(caught.exception.kind, "timeout")
+        self.assertLess(time.perf_counter() - started, 0.4)
+
+    def test_a_call_in_flight_ends_when_the_client_is_closed(self) -> None:
+        client = self.client()
+        asked = threading.Event()
+
+        def silent(sock: socket.socket) -> None:
+            asked.set()
+            sock.recv(1)
+
+        def close() -> None:
+            asked.wait(5)
+            client.close()
+
+        threading.Thread(target=close).start()
+        started = time.perf_counter()
+        self.fails("stopped", self.serve(silent), client=client, deadline_s=30.0)
+        self.assertLess(time.perf_counter() - started, 1.0)
+        self.fails("stopped", self.serve(), client=client)
+
+
+class Proxies(HttpTest):
+    def test_loopback_is_never_sent_through_a_proxy(self) -> None:
+        proxy, server = self.serve(), self.serve(http())
+        with mock.patch.dict(os.environ, {"http_proxy": proxy.url, "HTTP_PROXY": proxy.url}):
+            self.assertEqual(self.post(server).status, 200)
+        self.assertEqual(proxy.connections, 0)
+        for host in ("localhost", "a.localhost", "127.9.9.9", "::1"):
+            self.assertTrue(m.is_loopback(host), host)
+        for host in ("127.0.0.1.evil.example", "localhost.example", "10.0.0.1", "", "::2"):
+            self.assertFalse(m.is_loopback(host), host)
+
+    def test_another_host_goes_through_the_proxy_of_the_environment(self) -> None:
+        proxy = self.serve(http(b"by proxy"))
+        setting = f"http://me:canary@127.0.0.1:{proxy.port}"
+        with mock.patch.dict(os.environ, {"http_proxy": setting}):
+            reply = self.post("http://api.invalid/v1/chat/completions?a=1")
+        self.assertEqual(reply.body, b"by proxy")
+        lines = proxy.heads[0].split("\r\n")
+        self.assertEqual(lines[0], "POST http://api.invalid/v1/chat/completions?a=1 HTTP/1.1")
+        self.assertIn("Host: api.invalid", lines)
+        self.assertIn("Proxy-authorization: Basic bWU6Y2FuYXJ5", lines)  # base64 of me:canary
+
+    def test_no_proxy_is_honoured(self) -> None:
+        proxy = self.serve()
+        env = {"http_proxy": proxy.url, "no_proxy": "api.invalid"}
+        refused = mock.patch("socket.getaddrinfo", side_effect=socket.gaierror(-2, "unknown"))
+        with mock.patch.dict(os.environ, env), refused:
+            self.fails("connection", "http://api.invalid/v1")
+        self.assertEqual(proxy.connections, 0)
+
+    def test_https_is_tunnelled_and_the_key_stays_inside(self) -> None:
+        proxy = self.serve(last(http(b"", "407 Proxy Authentication Required")))
+        setting = f"http://me:canary@127.0.0.1:{proxy.port}"
+        with mock.patch.dict(os.environ, {"https_proxy": setting}):
+            error = self.fails("connection", "https://api.invalid/v1")
+        self.assertIn("407", error.message)
+        self.assertTrue(error.hopeless)
+        self.assertTrue(proxy.heads[0].startswith("CONNECT api.invalid:443 HTTP/1."))
+        self.assertNotIn(KEY, proxy.heads[0])
+
+    def test_a_proxy_setting_that_is_no_url_is_one_message(self) -> None:
+        for setting in ("socks5://me:canary@127.0.0.1:1", "http:me:canary"):
+            with mock.patch.dict(os.environ, {"http_proxy": setting}):
+                self.assertTrue(self.fails("connection", "http://api.invalid/v1").hopeless)
+
+
+class Tls(HttpTest):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.pem = str(Path(folder.name) / "localhost.pem")
+        Path(self.pem).write_text(CERTIFICATE, encoding="ascii")
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(self.pem)
+
+    def test_ssl_cert_file_is_honoured_and_the_connection_kept(self) -> None:
+        server = self.serve(http(b"1"), http(b"2"), tls=self.tls)
+        with mock.patch.dict(os.environ, {"SSL_CERT_FILE": self.pem}):
+            client = self.client()
+            for body in (b"1", b"2"):
+                url = server.url.replace("http:", "https:")
+                self.assertEqual(self.post(url, client).body, body)
+        self.assertEqual(server.connections, 1)
+
+    def test_a_certificate_that_nobody_signed_is_hopeless(self) -> None:
+        server = self.serve(http(), tls=self.tls)
+        error = self.fails("tls", server.url.replace("http:", "https:"))
+        self.assertEqual((error.retry, error.hopeless), (False, True))
+        self.assertIn("self", error.message)
+        self.assertEqual(server.heads, [])
+
+    def test_https_to_a_plain_server_is_a_tls_failure(self) -> None:
+        server = self.serve()
+        server.read = lambda sock: sock.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")  # type: ignore
+        self.fails("tls", server.url.replace("http:", "https:"))
+
+    def test_a_handshake_that_never_ends_is_a_timeout(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        self.fails("timeout", url, deadline_s=0.1)
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        self.stop = False
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> bool:
+        self.slept.append(seconds)
+        self.now += seconds
+        return self.stop
+
+
+def limited(wait_s: float | None = None, kind: str = "rate_limit") -> m.ProviderError:
+    return m.ProviderError(kind, "x", retry=True, retry_after_s=wait_s)
+
+
+class Retries(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.gate = m.RetryGate()
+
+    def ask(self, *script: Any, attempts: int = 4, **options: Any) -> tuple[Any, int]:
+        steps: Iterator[Any] = iter(script)
+
+        def ask_once() -> Any:
+            step = next(steps)
+            if isinstance(step, m.ProviderError):
+                raise step
+            return step
+
+        options = {"gate": self.gate, "rng": random.Random(1), **options}
+        clock = self.clock
+        return m.call_with_retries(
+            ask_once, attempts=attempts, clock=clock, sleep=clock.sleep, **options
+        )
+
+    def test_an_answer_is_never_asked_again(self) -> None:
+        self.assertEqual(self.ask("", "second"), ("", 1))
+        self.assertEqual(self.clock.slept, [])
+
+    def test_what_may_pass_is_asked_again_with_growing_waits(self) -> None:
+        self.assertEqual(self.ask(limited(), limited(), limited(), "Paris"), ("Paris", 4))
+        first, second, third = self.clock.slept
+        self.assertTrue(0.25 <= first <= 0.5 <= second <= 1.0 <= third <= 2.0)
+
+    def test_the_last_error_says_how_often_it_was_tried(self) -> None:
+        with self.assertRaises(m.ProviderError) as caught:
+            self.ask(limited(), limited(kind="server"), limited(), attempts=2)
+        self.assertEqual((caught.exception.attempts, caught.exception.kind), (2, "server"))
+
+    def test_what_cannot_pass_is_asked_once(self) -> None:
+        with self.assertRaises(m.ProviderError) as caught:
+            self.ask(m.ProviderError("auth", "x", hopeless=True), "Paris")
+        self.assertEqual(caught.exception.attempts, 1)
+        self.assertEqual(self.clock.slept, [])
+
+    def test_retry_after_is_waited_and_holds_back_every_worker(self) -> None:
+        self.assertEqual(self.ask(limited(7.0), "Paris"), ("Paris", 2))
+        self.assertEqual(sum(self.clock.slept), 7.0)
+        self.gate.hold(self.clock.now + 5)
+        self.assertEqual(self.ask("Rome"), ("Rome", 1))
+        self.assertEqual(self.clock.slept[-1], 5.0)
+
+    def test_a_wait_of_zero_still_backs_off(self) -> None:
+        self.ask(limited(0.0), "Paris")
+        self.assertGreater(self.clock.slept[0], 0.2)
+
+    def test_no_attempt_starts_after_the_end_of_the_run(self) -> None:
+        with self.assertRaises(m.ProviderError):
+            self.ask(limited(7.0), "Paris", give_up_at=self.clock.now + 5)
+        self.assertEqual(self.clock.slept, [])
+
+    def test_a_wait_ends_when_the_run_is_told_to_stop(self) -> None:
+        self.clock.stop = True
+        with self.assertRaises(m.ProviderError) as caught:
+            self.ask(limited(), "Paris")
+        self.assertEqual((caught.exception.kind, caught.exception.attempts), ("rate_limit", 1))
+        self.gate.hold(self.clock.now + 5)
+        with self.assertRaises(m.ProviderError) as caught:
+            self.ask("Paris")
+        self.assertEqual((caught.exception.kind, caught.exception.attempts), ("stopped", 0))
+
+    def test_a_few_hopeless_errors_in_a_row_end_the_run(self) -> None:
+        for _ in range(3):
+            self.assertIsNone(self.gate.ended_by)
+            with self.assertRaises(m.ProviderError):
+                self.ask(m.ProviderError("quota", "no money", hopeless=True))
+        with self.assertRaisesRegex(m.ProviderError, "not asked, after: no money") as caught:
+            self.ask("Paris")
+        self.assertEqual(caught.exception.kind, "stopped")
+
+    def test_an_outage_ends_the_run_and_a_poor_network_does_not(self) -> None:
+        for index in range(50):
+            self.gate.note(limited() if index % 5 else None)
+        self.assertIsNone(self.gate.ended_by)
+        for _ in range(10):
+            self.gate.note(limited(kind="connection"))
+        self.assertIsNotNone(self.gate.ended_by)
+
+    def test_one_answer_forgives_the_hopeless_errors_before_it(self) -> None:
+        hopeless = m.ProviderError("auth", "x", hopeless=True)
+        for error in (hopeless, hopeless, None, hopeless, hopeless, limited(), hopeless):
+            self.gate.note(error)
+        self.assertIsNone(self.gate.ended_by)
+
+
+class Together(HttpTest):
+    def test_a_bad_network_is_survived_and_counted(self) -> None:
+        def hang(sock: socket.socket) -> None:
+            time.sleep(0.3)
+
+        answer = json.dumps({"choices": [{"message": {"content": "Paris"}}]}).encode()
+        limit = http(b'{"error":{"code":429,"message":"slow down"}}')
+        cut = last(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        server = self.serve(last(b""), hang, cut, limit, http(b"", "529 Busy"), http(answer))
+        client, clock = self.client(), Clock()
+
+        def ask_once() -> m.Reply:
+            raw = self.post(server, client, 0.1)
+            return m.read_reply(raw.status, raw.headers, raw.body, now_epoch=0.0)
+
+        options: Any = {"rng": random.Random(1), "gate": m.RetryGate(), "clock": clock}
+        reply, attempts = m.call_with_retries(ask_once, attempts=6, sleep=clock.sleep, **options)
+        self.assertEqual((reply.text, attempts), ("Paris", 6))
+
+
+if __name__ == "__main__":
+    unittest.main()
