@@ -2283,7 +2283,7 @@ def render_numeric_javascript(
         for name, pattern in _NUMBER_PATTERNS.items()
     }
     body = NUMERIC_JAVASCRIPT.replace("SETTINGS", json.dumps(settings))
-    return body.replace("PATTERNS", json.dumps(patterns, indent=2)).strip() + "\n"
+    return body.replace("PATTERNS", json.dumps(patterns, indent=2)).strip()
 
 
 # ==================================================================================================
@@ -2583,7 +2583,7 @@ def _check_regex(value: str, output: str, tools: Tools) -> Check:
     lambda source: parse_schema(source["value"]),
     lambda source: {
         "type": "not-is-json" if source["type"].startswith("not-") else "is-json",
-        "value": source["value"],
+        "value": json.dumps({k: v for k, v in source["value"].items() if k != "$schema"}, indent=1),
     },
 )
 def _check_json_schema(schema: Schema, output: str, tools: Tools) -> Check:
@@ -2665,7 +2665,11 @@ def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     "rubric",
     "a judge finds that the answer satisfies this text",
     _searched_text,
-    lambda source: {"type": "llm-rubric", "value": source["value"]},
+    lambda source: {
+        "type": "llm-rubric",
+        "value": source["value"],
+        "transform": "JSON.stringify(output)",
+    },
     negatable=False,
 )
 def _check_rubric(value: str, output: str, tools: Tools) -> Check:
@@ -4491,20 +4495,13 @@ PROMPTFOO_DIFFERS: Mapping[str, str] = {
 
 
 def nunjucks_text(text: str) -> str:
-    """Text that promptfoo's templates give back unchanged, and that names no file of theirs."""
-    text = re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
-    text = re.sub(r"#(?=\})", "{{ '#' }}", text)
-    return re.sub(r"\A(f|p)(?=ile://|ackage:)", r"{{ '\1' }}", text)
+    """Text that promptfoo's templates give back unchanged, and that names no file of theirs.
 
-
-def _nunjucks_deep(value: Any) -> Any:
-    if isinstance(value, str):
-        return nunjucks_text(value)
-    if isinstance(value, list):
-        return [_nunjucks_deep(item) for item in value]
-    if isinstance(value, dict):
-        return {nunjucks_text(key): _nunjucks_deep(item) for key, item in value.items()}
-    return value
+    >>> nunjucks_text("{{x}} and file://y"), nunjucks_text("file://y")
+    ("{{ '{' }}{x}} and file://y", "{{ 'f' }}ile://y")
+    """
+    text = re.sub(r"\{(?=[{%#])|#(?=\})", lambda match: "{{ '%s' }}" % match[0], text)
+    return re.sub(r"\A[fp](?=ile://|ackage:)", lambda match: "{{ '%s' }}" % match[0], text)
 
 
 def _yaml_text(text: str, indent: str) -> str:
@@ -4538,39 +4535,33 @@ def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
 
 def _promptfoo_assertion(assertion: Assertion) -> dict[str, Any]:
     mapped = ASSERTION_TYPES[assertion.base_type].promptfoo(assertion.source)
-    if mapped["type"] == "javascript":
-        return mapped
     value = mapped["value"]
-    value = value if isinstance(value, (str, list, dict)) else str(value)
-    return {**mapped, "value": _nunjucks_deep(value)}
+    if isinstance(value, list):
+        return {**mapped, "value": [nunjucks_text(str(item)) for item in value]}
+    return {**mapped, "value": nunjucks_text(str(value))}
 
 
-def _promptfoo_test(case: Case) -> dict[str, Any]:
+def _misread_by_promptfoo(text: str) -> bool:
+    """A variable that promptfoo would take for a file or a template, or cut at its end."""
+    return text.startswith(("file://", "package:")) or text.endswith("\n") or "{{" in text
+
+
+def _promptfoo_values(case: Case) -> dict[str, str]:
     values = {"input": case.input, **case.vars}
-    if case.reference is not None:
-        values["reference"] = case.reference
-    quoted_values = {key: json.dumps(text).replace("{", "\\u007b") for key, text in values.items()}
-    return {
-        "description": case.id,
-        "vars": quoted_values,
-        "assert": [_promptfoo_assertion(assertion) for assertion in case.assertions],
-    }
+    return values if case.reference is None else {**values, "reference": case.reference}
 
 
-def _promptfoo_prompt(messages: Sequence[Mapping[str, str]]) -> str:
-    """The template as JSON; a value is a JSON text that the `load` filter reads, so that none is
-    taken for a file, a template or a number."""
+def _promptfoo_prompt(messages: Sequence[Mapping[str, str]], mark: str) -> str:
+    """The template as a JSON list of messages, its placeholders as `{{name}}` and the mark."""
 
     def content(text: str) -> str:
-        parts = _PROMPTFOO_PLACEHOLDER.split(text)
-        marked = [nunjucks_text(part) if i % 2 == 0 else f"{{{{{part} | load}}}}" for i, part in enumerate(parts)]
-        return "".join(marked)
+        parts = _PLACEHOLDER.split(text)
+        names = [f"{{{{{name}{mark}}}}}" for name in parts[1::2]] + [""]
+        texts = [re.sub(r"\{\Z", "{{ '{' }}", nunjucks_text(part)) for part in parts[:-2:2]]
+        return "".join(map("".join, zip([*texts, nunjucks_text(parts[-1])], names)))
 
     filled = [{**message, "content": content(message["content"])} for message in messages]
     return json.dumps(filled, indent=2, ensure_ascii=False)
-
-
-_PROMPTFOO_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_model: str | None) -> str:
@@ -4586,10 +4577,15 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
         "omitDefaults": True,
         "showThinking": False,
     }
-    request = {key: value for key, value in {**REQUEST_DEFAULTS, "seed": 0, **suite.request}.items() if value is not None}
+    request = {**REQUEST_DEFAULTS, "seed": 0, **suite.request}
+    request = {key: value for key, value in request.items() if value is not None}
+    odd = any(_misread_by_promptfoo(t) for case in cases for t in _promptfoo_values(case).values())
+    mark = " | load" if odd else ""
+    encode = (lambda text: json.dumps(text).replace("{", "\\u007b")) if odd else str
+    used_names = {n for m in suite.messages for n in _PLACEHOLDER.findall(m["content"])}
     document: dict[str, Any] = {
         "description": nunjucks_text(suite.name),
-        "prompts": [{"label": "prompt", "raw": _promptfoo_prompt(suite.messages)}],
+        "prompts": [{"label": "prompt", "raw": _promptfoo_prompt(suite.messages, mark)}],
         "providers": [
             {"id": f"openai:chat:{model}", "label": model, "config": {**endpoint, "passthrough": request}}
             for model in models
@@ -4598,7 +4594,14 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
     if judge_model is not None:
         judge = {"id": f"openai:chat:{judge_model}", "config": {**endpoint, "passthrough": {"temperature": 0, "seed": 0}}}
         document["defaultTest"] = {"options": {"provider": judge, "rubricPrompt": JUDGE_TEMPLATE.rstrip("\n")}}
-    document["tests"] = [_promptfoo_test(case) for case in cases]
+    document["tests"] = [
+        {
+            "description": case.id,
+            "vars": {key: encode(text) for key, text in _promptfoo_values(case).items() if key in used_names},
+            "assert": [_promptfoo_assertion(assertion) for assertion in case.assertions],
+        }
+        for case in cases
+    ]
     used = {assertion.base_type for case in cases for assertion in case.assertions}
     notes = [f"# {kind}: {PROMPTFOO_DIFFERS[kind]}" for kind in sorted(used & set(PROMPTFOO_DIFFERS))]
     skipped = [f"# skipped: {printable(c.id)}: {printable(c.skip)}" for c in suite.cases if c.skip is not None]

@@ -159,7 +159,7 @@ def minieval_grades(results: dict[str, Any], model: str) -> dict[tuple[str, str]
         grades[model, case["id"]] = Grade(
             case["verdict"] == "pass",
             [(part["type"], part["passed"]) for part in parts],
-            [part["reason"] for part in parts if part["type"] == "rubric"],
+            [part["detail"] for part in parts if part["type"] == "rubric"],
         )
     return grades
 

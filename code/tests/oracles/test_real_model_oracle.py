@@ -107,10 +107,11 @@ class RealModel(unittest.TestCase):
         results: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return results
 
-    def gate(self, baseline: str, candidate: str) -> tuple[int, dict[str, Any]]:
-        files = ["--baseline", str(self.folder / baseline), "--candidate"]
-        ran = minieval("gate", *files, str(self.folder / candidate), "--json")
-        self.assertIn(ran.returncode, (0, 1), ran.stderr)
+    def gate(self, baseline: str, candidate: str, *more: str) -> tuple[int, dict[str, Any]]:
+        files = ["--baseline", str(self.folder / baseline)]
+        files += ["--candidate", str(self.folder / candidate)]
+        ran = minieval("gate", *files, *more, "--json")
+        self.assertIn(ran.returncode, (0, 1, 3), ran.stderr)
         decided: dict[str, Any] = json.loads(ran.stdout)
         return ran.returncode, decided
 
@@ -128,18 +129,23 @@ class RealModel(unittest.TestCase):
         self.assertEqual(verdicts(self.again), verdicts(self.first))
 
     def test_the_gate_accepts_the_same_prompt(self) -> None:
-        code, _ = self.gate("first.json", "again.json")
-        self.assertEqual(code, 0)
+        code, decided = self.gate("first.json", "again.json")
+        self.assertEqual((code, decided["decision"], decided["p"]), (0, "ACCEPT", 1))
+
+    def test_ten_cases_cannot_show_that_no_more_than_one_percent_was_lost(self) -> None:
+        code, decided = self.gate("first.json", "again.json", "--margin", "0.01")
+        self.assertEqual((code, decided["decision"]), (3, "INCONCLUSIVE"))
 
     def test_the_gate_decides_between_two_prompts_by_mcnemar(self) -> None:
         before, after = verdicts(self.first), verdicts(self.poem)
-        b = sum(before[name] == "pass" and after[name] == "fail" for name in before)
-        c = sum(before[name] == "fail" and after[name] == "pass" for name in before)
-        p = two_sided_binomial_tail(b, c)
-        regressed = p < 0.05 and b > c
+        lost = [name for name in before if (before[name], after[name]) == ("pass", "fail")]
+        won = [name for name in before if (before[name], after[name]) == ("fail", "pass")]
+        p = two_sided_binomial_tail(len(lost), len(won))
+        regressed = p < 0.05 and len(lost) > len(won)
         code, decided = self.gate("first.json", "poem.json")
         self.assertEqual(code, 1 if regressed else 0)
-        self.assertEqual((decided["regressed"], decided["improved"]), (b, c))
+        self.assertEqual([case["id"] for case in decided["regressed"]], lost)
+        self.assertEqual([case["id"] for case in decided["improved"]], won)
         self.assertAlmostEqual(decided["p"], p, delta=1e-12)
 
 
