@@ -13,7 +13,7 @@ never be wrong quietly: fail closed, say why, lose nothing.
     python3 main.py run  --suite S --base-url URL --model M --out results.json
     python3 main.py gate --baseline old.json --candidate new.json
 
-Contents (each section uses only the sections before it; 3 to 20 are pure: no file, network,
+Contents (each section uses only the sections before it; 3 to 17 are pure: no file, network,
 clock, environment or global random)
 
      1. Constants
@@ -29,15 +29,16 @@ clock, environment or global random)
     11. Replies
     12. Scoring
     13. Gate
-    14. Promptfoo
-    15. Documents
-    16. Reports
-    17. World
-    18. HTTP
-    19. Runner
-    20. Stub server
-    21. Commands
-    22. Main
+    14. Planning
+    15. Promptfoo
+    16. Documents
+    17. Reports
+    18. World
+    19. HTTP
+    20. Runner
+    21. Stub server
+    22. Commands
+    23. Main
 
 Glossary
 
@@ -132,6 +133,29 @@ REQUEST_DEFAULTS: Mapping[str, object] = {"temperature": 0}
 REGEX_LIMIT_S = 2.0
 KEYWORD_JUDGE = "keyword"
 
+PROVIDER_ERROR_KINDS = (
+    "connection",  # refused, reset, unresolved, cut before or inside the body
+    "timeout",  # the deadline of the call, or HTTP 408
+    "tls",
+    "redirect",
+    "rate_limit",
+    "retry_after_too_long",  # asked to wait longer than RETRY_AFTER_CAP_S
+    "quota",
+    "auth",
+    "not_found",
+    "bad_request",
+    "server",
+    "bad_http",  # not HTTP, or HTTP that breaks its own rules
+    "bad_encoding",  # an unknown or corrupt Content-Encoding, or invalid UTF-8
+    "bad_json",
+    "not_json",
+    "bad_reply",  # JSON, but not a chat completion
+    "empty_choices",
+    "unexpected_stream",
+    "too_large",
+    "stopped",  # not the provider's doing: this run was told to stop
+)
+
 # ==================================================================================================
 # 2. Errors and records
 # ==================================================================================================
@@ -168,7 +192,7 @@ class ProviderError(Exception):
         if kind not in PROVIDER_ERROR_KINDS:
             raise ValueError(f"unknown kind of provider error: {kind}")
         self.kind = kind
-        self.message = one_line(message)
+        self.message = " ".join(message[:10_000].split())[:300]
         self.status = status
         self.retry = retry
         self.hopeless = hopeless
@@ -3116,28 +3140,6 @@ def case_messages(suite: Suite, case: Case) -> list[dict[str, str]]:
 # Replies: what an endpoint sent back, read into a Reply or a ProviderError. Pure.
 # ---------------------------------------------------------------------------------------------
 
-PROVIDER_ERROR_KINDS = (
-    "connection",  # refused, reset, unresolved, cut before or inside the body
-    "timeout",  # the deadline of the call, or HTTP 408
-    "tls",
-    "redirect",
-    "rate_limit",
-    "retry_after_too_long",  # asked to wait longer than RETRY_AFTER_CAP_S
-    "quota",
-    "auth",
-    "not_found",
-    "bad_request",
-    "server",
-    "bad_http",  # not HTTP, or HTTP that breaks its own rules
-    "bad_encoding",  # an unknown or corrupt Content-Encoding, or invalid UTF-8
-    "bad_json",
-    "not_json",
-    "bad_reply",  # JSON, but not a chat completion
-    "empty_choices",
-    "unexpected_stream",
-    "too_large",
-    "stopped",  # not the provider's doing: this run was told to stop
-)
 MESSAGE_CHARS = 300
 RETRY_AFTER_CAP_S = 120.0
 BACKOFF_FIRST_S = 0.5
@@ -4483,7 +4485,95 @@ def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> Gat
 
 
 # ==================================================================================================
-# 14. Promptfoo
+# 14. Planning
+# ==================================================================================================
+
+class CaseRates(NamedTuple):
+    """What earlier runs say of one case: it passed `passes` of `samples`."""
+
+    case: CaseResult
+    passes: int
+    samples: int
+
+
+class Plan(NamedTuple):
+    """What `plan` was asked, the cases `needed` (None: never, or beyond the horizon)."""
+
+    drop: float
+    discordance: float
+    power: float
+    alpha: float
+    min_effect: float
+    needed: int | None
+    suite_cases: int | None
+
+
+class FalseAlarms(NamedTuple):
+    """How often a policy rejects an unchanged model: `causes` counts trials by kind of reason."""
+
+    trials: int
+    rejected: int
+    causes: Mapping[str, int]
+
+
+def observed_discordance(baseline: Run, candidate: Run) -> float:
+    """Share of paired cases whose verdict differs: what `plan` needs to know of a suite."""
+    pairs = pair_cases(baseline, candidate).pairs
+    if not pairs:
+        raise UsageError("the two runs have no comparable case in common")
+    return sum(pair.strictly_before != pair.strictly_after for pair in pairs) / len(pairs)
+
+
+def pool_rates(runs: Sequence[Run]) -> list[CaseRates]:
+    """Passes of samples by case over several runs of the same model."""
+    pooled: dict[str, CaseRates] = {}
+    for case in (case for run in runs for case in gated(run) if case.verdict != ERROR):
+        before = pooled.get(case.id, CaseRates(case, 0, 0))
+        n = before.samples + len(case.samples)
+        pooled[case.id] = CaseRates(case, before.passes + case.passes, n)
+    if not pooled:
+        raise UsageError("nothing to evaluate: the results hold no answered case")
+    return list(pooled.values())
+
+
+def _imagined_run(
+    template: Run, rates: Sequence[CaseRates], pool: Sequence[Sample], samples: int, rng: random.Random
+) -> Run:
+    """A run of the same model as the rates describe it: verdicts, latencies and costs drawn."""
+    cases = []
+    for rate in rates:
+        drawn = []
+        for seed in range(samples):
+            passed = rng.random() * rate.samples < rate.passes
+            like = rng.choice(pool)
+            result = (AssertionResult("equals", passed, ""),)
+            drawn.append(Sample(seed, "", None, None, result, 1, like.latency_ms, cost_usd=like.cost_usd))
+        cases.append(replace(rate.case, samples=tuple(drawn), min_pass=None, has_rubric=False))
+    return replace(template, cases=tuple(cases), samples=samples)
+
+
+def false_alarms(
+    runs: Sequence[Run], policy: Policy, samples: int, trials: int, rng: random.Random
+) -> FalseAlarms:
+    """How often the gate itself rejects a model that did not change, and why, by simulation.
+
+    Each trial draws two runs from the pooled per-case pass rates and from the observed latencies
+    and costs of `runs`, and gates the one against the other.
+    """
+    rates = pool_rates(runs)
+    pool = [s for run in runs for c in gated(run) for s in c.samples if s.error is None]
+    causes: Counter[str] = Counter()
+    rejected = 0
+    for _ in range(trials):
+        old, new = (_imagined_run(runs[0], rates, pool, samples, rng) for _ in range(2))
+        report = gate(old, new, policy, GateOptions())
+        rejected += report.decision != ACCEPT
+        causes.update({reason.kind for reason in report.reasons})
+    return FalseAlarms(trials, rejected, causes)
+
+
+# ==================================================================================================
+# 15. Promptfoo
 # ==================================================================================================
 
 PROMPTFOO_DIFFERS: Mapping[str, str] = {
@@ -4610,7 +4700,7 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
 
 
 # ==================================================================================================
-# 15. Documents
+# 16. Documents
 # ==================================================================================================
 
 def json_line(value: object) -> str:
@@ -4924,7 +5014,7 @@ def gate_document(report: GateReport) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 16. Reports
+# 17. Reports
 # ==================================================================================================
 
 WIDTH = 80
@@ -5171,6 +5261,44 @@ def render_gate_markdown(report: GateReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_plan(plan: Plan) -> str:
+    """How many cases the gate's own rule needs, or why none would do."""
+    head = (
+        f"one sample a case: a drop of {plan.drop * 100:g} points, {plan.discordance * 100:g} % of cases changing, "
+        f"alpha {plan.alpha:g}, minimum effect {plan.min_effect:g}"
+    )
+    if plan.needed is not None:
+        verdict = f"{plan.needed} cases show it with power {plan.power:g}"
+    elif plan.min_effect >= plan.drop:
+        verdict = (
+            "never: a true drop equal to the minimum effect is measured below it half of the time, "
+            "however many cases there are; lower min_effect"
+        )
+    else:
+        verdict = f"more than {PLAN_HORIZON} cases"
+    lines = [*wrapped(head, "", ""), *wrapped(verdict, "", "")]
+    if plan.suite_cases is not None:
+        short = None if plan.needed is None else plan.needed - plan.suite_cases
+        lines += [f"the suite has {plan.suite_cases}" + (f": {short} short" if short and short > 0 else "")]
+    lines += wrapped(
+        "More samples a case average out the noise of sampling; they do not add cases, and do not help "
+        "where a model answers a case alike every time.", "", "",
+    )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def render_false_alarms(found: FalseAlarms, samples: int) -> str:
+    """How often the policy rejects an unchanged model, by cause."""
+    rate = found.rejected / found.trials
+    error = math.sqrt(rate * (1 - rate) / found.trials)
+    lines = [
+        f"an unchanged model is rejected in {rate:.1%} of {found.trials} simulated gates "
+        f"(standard error {error:.1%}), {samples} samples a case"
+    ]
+    lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
+    return "\n".join(lines) + "\n"
+
+
 def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results file") -> str:
     """Whole lines of the text within `limit` bytes of UTF-8, saying what was cut."""
     if len(text.encode("utf-8", "replace")) <= limit:
@@ -5282,7 +5410,7 @@ def render_gate_junit(reports: Sequence[GateReport]) -> str:
 
 
 # ==================================================================================================
-# 17. World
+# 18. World
 # ==================================================================================================
 
 @dataclass(frozen=True)
@@ -5551,7 +5679,7 @@ def environment(world: World) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 18. HTTP
+# 19. HTTP
 # ==================================================================================================
 
 # ---------------------------------------------------------------------------------------------
@@ -6080,7 +6208,7 @@ def call_with_retries(
 
 
 # ==================================================================================================
-# 19. Runner
+# 20. Runner
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
@@ -6602,7 +6730,7 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
 
 
 # ==================================================================================================
-# 20. Stub server
+# 21. Stub server
 # ==================================================================================================
 
 def stub_tokens(text: str) -> int:
@@ -6866,7 +6994,7 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 
 
 # ==================================================================================================
-# 21. Commands
+# 22. Commands
 # ==================================================================================================
 
 Commands = Any  # argparse keeps the type of add_subparsers() private
@@ -6907,6 +7035,7 @@ positive = bounded(int, 1, 10_000, "a whole number from 1 to 10000")
 seconds = bounded(float, 0.001, 1e7, "a number of seconds above 0")
 dollars = bounded(float, 1e-9, 1e9, "an amount of US dollars above 0")
 share = bounded(float, 0.0, 1.0, "a share from 0 to 1")
+alpha_level = bounded(float, 1e-9, 0.5, "above 0 and at most 0.5")
 port_number = bounded(int, 0, 65535, "a port from 0 to 65535")
 
 # --- run ------------------------------------------------------------------------------------------
@@ -7197,7 +7326,7 @@ def add_gate(commands: Commands) -> None:
     parser.add_argument("--candidate", required=True, action="append", help="results of what wants to ship; repeatable")
     parser.add_argument("--anchor", help="a pinned second baseline that must not be regressed against either")
     parser.add_argument("--suite", help="take the policy from this suite instead of the candidate's results")
-    parser.add_argument("--alpha", type=bounded(float, 1e-9, 0.5, "above 0 and at most 0.5"), help="significance level")
+    parser.add_argument("--alpha", type=alpha_level, help="significance level")
     parser.add_argument("--min-effect", type=share, help="smallest effect that matters, 0 to 1")
     parser.add_argument("--margin", type=share, help="non-inferiority margin, 0 to 1")
     parser.add_argument("--test", choices=("auto", SIGN_FLIP), default="auto", help="the paired test (default auto)")
@@ -7264,6 +7393,57 @@ def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> 
         append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
     for line in [line for report in reports for line in workflow_annotations(report)][:10]:
         _write(world.stderr, line + "\n")
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+
+def add_plan(commands: Commands) -> None:
+    parser = command(
+        commands, "plan", "how many cases show a drop, and how often this policy cries wolf",
+        "plan --drop 0.1 --discordance 0.2 --power 0.8", cmd_plan,
+    )  # fmt: skip
+    parser.add_argument("--drop", type=share, help="the drop in pass rate to be seen, 0 to 1")
+    parser.add_argument("--discordance", type=share, help="share of cases that change (default: the drop)")
+    parser.add_argument("--power", type=share, default=0.8, help="chance of seeing it (default 0.8)")
+    parser.add_argument("--alpha", type=alpha_level, help="significance level (default: the suite's, or 0.05)")
+    parser.add_argument("--min-effect", type=share, help="smallest effect (default: the suite's, or 0)")
+    parser.add_argument("--suite", help="say how many cases this suite is short of")
+    parser.add_argument("--results", nargs=2, metavar=("A", "B"), help="estimate the discordance from two runs")
+    parser.add_argument("--false-alarms", nargs="+", metavar="RESULTS", help="runs of one unchanged model")
+    parser.add_argument("--samples", type=positive, help="samples a case for --false-alarms (default: the runs')")
+    parser.add_argument("--trials", type=positive, default=1000, help="simulated pairs of runs (default 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def cmd_plan(args: argparse.Namespace, world: World) -> int:
+    """Figures only: exit 0 whatever they are."""
+    suite = load_suite(args.suite) if args.suite else None
+    if args.false_alarms:
+        runs = [load_run(path) for path in args.false_alarms]
+        policy = suite.policy if suite else runs[0].policy
+        samples = args.samples or runs[0].samples
+        found = false_alarms(runs, policy, samples, args.trials, random.Random(args.seed))
+        document = {"trials": found.trials, "rejected": found.rejected, "causes": dict(found.causes)}
+        say_raw(world, json_line(document)) if args.json else say(world, render_false_alarms(found, samples))
+        return EXIT_OK
+    if args.drop is None:
+        raise UsageError("plan needs --drop, or --false-alarms RESULTS...")
+    policy = suite.policy if suite else Policy()
+    alpha = policy.alpha if args.alpha is None else args.alpha
+    least = policy.min_effect if args.min_effect is None else args.min_effect
+    discordance = args.drop if args.discordance is None else args.discordance
+    if args.results:
+        discordance = max(observed_discordance(*map(load_run, args.results)), args.drop)
+    try:
+        needed = cases_needed(args.drop, discordance, args.power, alpha, least)
+    except ValueError as error:
+        raise UsageError(f"plan: {error}") from None
+    has = sum(case.skip is None and not case.golden for case in suite.cases) if suite else None
+    plan = Plan(args.drop, discordance, args.power, alpha, least, needed, has)
+    say_raw(world, json_line(plan._asdict())) if args.json else say(world, render_plan(plan))
+    return EXIT_OK
 
 
 # --- serve-stub -----------------------------------------------------------------------------------
@@ -7510,13 +7690,14 @@ def _demo_run(world: World, suite: Suite, base_url: str, model: str) -> Run:
 
 
 # ==================================================================================================
-# 22. Main
+# 23. Main
 # ==================================================================================================
 
 COMMANDS = (
     add_demo,
     add_run,
     add_gate,
+    add_plan,
     add_serve_stub,
     add_stats,
     add_promptfoo_config,

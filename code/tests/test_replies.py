@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import time
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -273,7 +275,16 @@ class Failures(unittest.TestCase):
                 error = refusal_of(body, status, secrets=[KEY])
                 shown = f"{error!r} {error} {error.message} {vars(error)}"
                 self.assertNotIn("sk-canary", shown)
-        self.assertNotIn(KEY, read(completion(f"it is {KEY}"), secrets=[KEY]).text)
+        for padding in range(1170, 1210):
+            cut = refusal_of(b" " * padding + KEY.encode(), 500, secrets=[KEY])
+            self.assertNotIn("sk-", cut.message)
+
+    def test_a_key_echoed_in_an_answer_is_hidden_also_behind_an_escape(self) -> None:
+        body = json.dumps({**completion(f"it is {KEY}"), "model": KEY}).encode()
+        for text in (body, body.replace(b"sk-", b"\\u0073k-")):
+            reply = read(text, secrets=[KEY], Server=KEY)
+            self.assertEqual((reply.text, reply.model), ("it is [secret]", "[secret]"))
+            self.assertEqual(reply.server, "[secret]")
 
     def test_a_short_key_does_not_alter_an_answer(self) -> None:
         self.assertEqual(read(completion("ollama"), secrets=["ollama"]).text, "ollama")
@@ -286,6 +297,14 @@ class Waiting(unittest.TestCase):
         rows += [("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("Wednesday, 21-Oct-26 07:28:00 GMT", 3.0)]
         for value, expected in rows:
             self.assertEqual(m.retry_after_s(value, NOW), expected, value)
+
+    @unittest.skipUnless(hasattr(time, "tzset"), "this system cannot change its time zone")
+    def test_a_date_is_utc_wherever_the_run_is(self) -> None:
+        with mock.patch.dict(os.environ, {"TZ": "Asia/Tokyo"}):
+            time.tzset()
+            wait_s = m.retry_after_s("Wed, 21 Oct 2026 07:28:00 -0000", NOW)
+        time.tzset()
+        self.assertEqual(wait_s, 3.0)
 
     def test_silly_values_are_no_value(self) -> None:
         silly = [

@@ -112,8 +112,11 @@ class Grade(NamedTuple):
     reasons: list[str]  # of the rubric assertions
 
 
-def promptfoo_grades(config: pathlib.Path, folder: pathlib.Path) -> dict[tuple[str, str], Grade]:
-    """Run promptfoo on `config`: (model, case id) to what it found."""
+Grades = dict[tuple[str, str], Grade]  # by model and case id
+
+
+def promptfoo_grades(config: pathlib.Path, folder: pathlib.Path) -> Grades:
+    """Run promptfoo on `config` and read what it found."""
     out = folder / "out.json"
     command = [NODE or "node", str(PROMPTFOO), "eval", "-c", str(config), "-o", str(out)]
     command += ["--no-cache", "--no-table", "--no-progress-bar", "--no-share", "-j", "1"]
@@ -129,7 +132,7 @@ def promptfoo_grades(config: pathlib.Path, folder: pathlib.Path) -> dict[tuple[s
     )
     if ran.returncode not in (0, 100) or not out.exists():  # 100: some tests failed
         raise AssertionError(f"promptfoo ended with {ran.returncode}:\n{ran.stdout}\n{ran.stderr}")
-    grades = {}
+    grades: Grades = {}
     for row in json.loads(out.read_text(encoding="utf-8"))["results"]["results"]:
         model = row["provider"]["id"].rpartition(":")[2]
         case = row["testCase"]["description"]
@@ -146,9 +149,9 @@ def promptfoo_grades(config: pathlib.Path, folder: pathlib.Path) -> dict[tuple[s
     return grades
 
 
-def minieval_grades(results: dict[str, Any], model: str) -> dict[tuple[str, str], Grade]:
+def minieval_grades(results: dict[str, Any], model: str) -> Grades:
     """The same from a results file of `minieval run`."""
-    grades = {}
+    grades: Grades = {}
     for case in results["cases"]:
         if case["verdict"] == "skipped":
             continue
@@ -166,9 +169,9 @@ def minieval_grades(results: dict[str, Any], model: str) -> dict[tuple[str, str]
 
 def both_grades(
     suite: pathlib.Path, answers: pathlib.Path, models: tuple[str, ...]
-) -> tuple[dict[tuple[str, str], Grade], dict[tuple[str, str], Grade]]:
+) -> tuple[Grades, Grades]:
     """What minieval and promptfoo find for every model and case of a suite."""
-    ours: dict[tuple[str, str], Grade] = {}
+    ours: Grades = {}
     with tempfile.TemporaryDirectory() as name, stub_server(suite, answers) as base_url:
         folder = pathlib.Path(name)
         config = folder / "promptfooconfig.yaml"
@@ -191,11 +194,14 @@ def both_grades(
 @unittest.skipUnless(PROMPTFOO.exists(), "promptfoo is not installed: npm ci in code/tests/oracles")
 @unittest.skipUnless(NODE, "no Node.js 22.22 or newer: npm ci in code/tests/oracles brings one")
 class ShippedSuite(unittest.TestCase):
+    ours: Grades
+    theirs: Grades
+
     @classmethod
     def setUpClass(cls) -> None:
-        cls.suite = CODE / "suites" / "ops-assistant.json"
+        suite = CODE / "suites" / "ops-assistant.json"
         answers = CODE / "fixtures" / "stub-answers.json"
-        cls.ours, cls.theirs = both_grades(cls.suite, answers, MODELS)
+        cls.ours, cls.theirs = both_grades(suite, answers, MODELS)
 
     def test_all_sixty_verdicts_agree(self) -> None:
         ours = {key: grade.passed for key, grade in self.ours.items()}

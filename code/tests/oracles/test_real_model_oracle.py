@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from fractions import Fraction
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -49,8 +50,8 @@ def outputs(results: dict[str, Any]) -> dict[str, list[str]]:
 def two_sided_binomial_tail(b: int, c: int) -> float:
     """McNemar's exact p, written out."""
     n = b + c
-    tail = sum(math.comb(n, k) for k in range(min(b, c) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    p = Fraction(2 * sum(math.comb(n, k) for k in range(min(b, c) + 1)), 2**n)
+    return float(p) if p < 1 else 1.0
 
 
 @unittest.skipUnless(
@@ -58,6 +59,13 @@ def two_sided_binomial_tail(b: int, c: int) -> float:
     "MINIEVAL_REAL_MODEL_PYTHON names no interpreter: see requirements-real-model.txt",
 )
 class RealModel(unittest.TestCase):
+    server: subprocess.Popen[str]
+    base_url: str
+    folder: pathlib.Path
+    first: dict[str, Any]
+    again: dict[str, Any]
+    poem: dict[str, Any]
+
     @classmethod
     def setUpClass(cls) -> None:
         cls.server = subprocess.Popen(
@@ -79,11 +87,11 @@ class RealModel(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         poem = {**json.loads(SUITE.read_text(encoding="utf-8")), "prompt": POEM}
-        cls.poem_suite = cls.folder / "poem-suite.json"
-        cls.poem_suite.write_text(json.dumps(poem), encoding="utf-8")
+        poem_suite = cls.folder / "poem-suite.json"
+        poem_suite.write_text(json.dumps(poem), encoding="utf-8")
         cls.first = cls.run_suite(SUITE, "first.json")
         cls.again = cls.run_suite(SUITE, "again.json")
-        cls.poem = cls.run_suite(cls.poem_suite, "poem.json")
+        cls.poem = cls.run_suite(poem_suite, "poem.json")
 
     @classmethod
     def stop_server(cls) -> None:
