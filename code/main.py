@@ -13,7 +13,7 @@ never be wrong quietly: fail closed, say why, lose nothing.
     python3 main.py run  --suite S --base-url URL --model M --out results.json
     python3 main.py gate --baseline old.json --candidate new.json
 
-Contents (each section uses only the sections before it; 3 to 17 are pure: no file, network,
+Contents (each section uses only the sections before it; 3 to 18 are pure: no file, network,
 clock, environment or global random)
 
      1. Constants
@@ -30,15 +30,16 @@ clock, environment or global random)
     12. Scoring
     13. Gate
     14. Planning
-    15. Promptfoo
-    16. Documents
-    17. Reports
-    18. World
-    19. HTTP
-    20. Runner
-    21. Stub server
-    22. Commands
-    23. Main
+    15. Ledger
+    16. Promptfoo
+    17. Documents
+    18. Reports
+    19. World
+    20. HTTP
+    21. Runner
+    22. Stub server
+    23. Commands
+    24. Main
 
 Glossary
 
@@ -69,6 +70,7 @@ import datetime
 import difflib
 import email.utils
 import functools
+import glob
 import hashlib
 import http.client
 import http.server
@@ -4573,7 +4575,219 @@ def false_alarms(
 
 
 # ==================================================================================================
-# 15. Promptfoo
+# 15. Ledger
+# ==================================================================================================
+
+LEDGER_SCHEMA = "minieval/ledger/1"
+MERGE, QUARANTINE, BLOCK = "merge", "quarantine", "block"
+RUNS_TO_LEAVE_QUARANTINE = 29  # 0.9 ** 29 < 0.05: a case that fails one run in ten would have shown
+ADAPTIVE_STEP, ADAPTIVE_MOST = 5, 30
+
+
+class Observation(NamedTuple):
+    """One case in one run. `passed` None: the run gave no verdict (skipped, or an outage)."""
+
+    run: str
+    case: str
+    passed: bool | None
+    critical: bool = False
+
+
+class LedgerCase(NamedTuple):
+    """How often a case passed: `passes` of `runs`."""
+
+    passes: int
+    runs: int
+    critical: bool = False
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Passes of runs by case, bound to what was tested: the fixture digest and the endpoint."""
+
+    cases: Mapping[str, LedgerCase]
+    runs: int
+    fixtures: str | None
+    endpoint: str | None
+    created: str = ""
+    quarantine: tuple[Quarantine, ...] = ()
+
+
+class LedgerDecision(NamedTuple):
+    """What the merge rule says of one case, and why."""
+
+    case: str
+    state: str
+    decision: str
+    reason: str
+    passes: int = 0
+    runs: int = 0
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """Every case's decision; `blocks` also holds what blocks the ledger as a whole."""
+
+    decisions: tuple[LedgerDecision, ...]
+    blocks: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def decision(self) -> str:
+        return BLOCK if self.blocks else MERGE
+
+
+def build_ledger(
+    observations: Iterable[Observation], fixtures: str | None, endpoint: str | None, created: str
+) -> Ledger:
+    """Counts the observations. A case seen twice in a run passed only if it passed both times.
+    Raises UsageError when there is none: nothing observed is no evidence."""
+    seen: dict[str, dict[str, bool | None]] = {}
+    runs, critical = set(), set()
+    for run, case, passed, is_critical in observations:
+        runs.add(run)
+        critical |= {case} if is_critical else set()
+        before = seen.setdefault(case, {}).get(run, True)
+        seen[case][run] = None if None in (passed, before) else bool(passed and before)
+    if not seen:
+        raise UsageError("nothing to evaluate: the sources hold no result of any case")
+    cases = {}
+    for case, by_run in sorted(seen.items()):
+        verdicts = [passed for passed in by_run.values() if passed is not None]
+        cases[case] = LedgerCase(sum(verdicts), len(verdicts), case in critical)
+    return Ledger(cases, len(runs), fixtures, endpoint, created)
+
+
+def run_observations(run: Run, name: str) -> Iterator[Observation]:
+    """Every sample of a run as a run of its own; one without an answer gives no verdict."""
+    for case in run.cases:
+        for sample in () if case.golden else case.samples:
+            passed = None if sample.error else sample.verdict == PASS
+            yield Observation(f"{name}#{sample.seed}", case.id, passed, case.critical)
+
+
+def run_endpoint(run: Run) -> str:
+    """The endpoint that a run's samples came from: host, model requested and served."""
+    served = sorted({s.model for case in run.cases for s in case.samples if s.model})
+    host = urllib.parse.urlsplit(run.endpoint).netloc or run.endpoint
+    return f"{host} {run.model} served as {', '.join(served) or 'unknown'}"
+
+
+_ROW_FIELDS: Mapping[str, Field] = {"run": _text, "case": _text, "passed": _flag, "critical": _flag}
+
+
+def parse_run_log(text: str) -> list[Observation]:
+    """Rows `{"run", "case", "passed"}`, one a line. Raises UsageError naming the line."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                found = read_fields(f"line {number}", parse_json(line), _ROW_FIELDS)
+            except JsonError as error:
+                raise UsageError(f"line {number}: {error}") from None
+            if not {"run", "case", "passed"} <= set(found):
+                raise UsageError(f"line {number}: needs run, case and passed")
+            rows.append(Observation(**found))
+    return rows
+
+
+def parse_junit(text: str, run: str) -> list[Observation]:
+    """The testcases of any runner's JUnit XML as one run. A skipped or errored one gives no
+    verdict; one that passed only when it was run again failed."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise UsageError("holds a document type or an entity, which no JUnit report needs")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise UsageError(f"is not XML: {error}") from None
+    rows = []
+    for element in root.iter("testcase"):
+        name = "::".join(filter(None, (element.get("classname"), element.get("name"))))
+        kinds = {child.tag.rpartition("}")[2] for child in element}
+        failed = kinds & {"failure", "flakyFailure", "rerunFailure", "flakyError", "rerunError"}
+        passed = False if failed else None if kinds & {"error", "skipped"} else True
+        rows.append(Observation(run, name or "(no name)", passed))
+    if not rows:
+        raise UsageError("holds no testcase")
+    return rows
+
+
+def settled(case: LedgerCase) -> bool:
+    """Whether adaptive sampling has seen enough of a case: all alike, or the 80 % interval of its
+    rate lies on one side of 0.6."""
+    if case.runs < ADAPTIVE_STEP:
+        return False
+    interval = wilson_interval(case.passes, case.runs, 0.8)
+    assert interval is not None
+    return case.passes in (0, case.runs) or interval.low >= 0.6 or interval.high < 0.6
+
+
+def _case_decision(
+    name: str, case: LedgerCase, ledger: Ledger, baseline: Ledger | None, least: int, entry: Quarantine | None,
+    today: str,
+) -> tuple[str, str, str]:  # fmt: skip
+    """(state, decision, reason) by the table of the design, first fitting row first."""
+    if case.runs < ledger.runs:
+        return "runs missing", BLOCK, f"{ledger.runs - case.runs} of {ledger.runs} runs gave no verdict"
+    if case.runs < least:
+        return "too few runs", BLOCK, f"{case.runs} of {least}: 1 of 1 is no evidence"
+    if case.passes == case.runs:
+        if entry and case.runs < RUNS_TO_LEAVE_QUARANTINE:
+            return "stable-pass", MERGE, f"leaving quarantine needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
+        return "stable-pass", MERGE, "passed every run"
+    if case.passes == 0:
+        before = baseline.cases.get(name) if baseline else None
+        if before is not None and before.runs and before.passes == 0 and not case.critical:
+            return "stable-fail", MERGE, "a known gap: the baseline ledger holds it as stable-fail too"
+        return "stable-fail", BLOCK, "a regression, not noise"
+    if 5 * case.passes < 3 * case.runs:
+        return "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"
+    if case.critical:
+        return "flaky, mostly passing", BLOCK, "critical"
+    if entry is None:
+        return "flaky, mostly passing", QUARANTINE, "without a quarantine entry: counts against the budget"
+    if entry.until < today:
+        return "flaky, mostly passing", BLOCK, f"its quarantine ended on {entry.until}"
+    return "flaky, mostly passing", QUARANTINE, f"{entry.ticket} ({entry.owner}) until {entry.until}"
+
+
+def _binding_blocks(ledger: Ledger, baseline: Ledger | None) -> Iterator[str]:
+    for word, key in (("fixtures", "fixtures"), ("endpoint", "endpoint")):
+        now, then = getattr(ledger, key), getattr(baseline, key, None)
+        if now is None:
+            yield f"the ledger is bound to no {word}: nobody knows what was tested"
+        elif baseline is not None and now != then:
+            yield f"{word} changed: {printable(str(then))} then, {printable(str(now))} now; re-baseline"
+
+
+def check_ledger(
+    ledger: Ledger, baseline: Ledger | None, *, budget: int, least: int, today: str
+) -> LedgerReport:
+    """May this be merged? The decision table of the design, the flaky budget on top."""
+    entries = {e.case: e for e in (*(baseline.quarantine if baseline else ()), *ledger.quarantine)}
+    decisions = []
+    for name, case in ledger.cases.items():
+        found = _case_decision(name, case, ledger, baseline, least, entries.get(name), today)
+        interval = wilson_interval(case.passes, case.runs)
+        decisions.append(LedgerDecision(name, *found, case.passes, case.runs, interval))
+    for name in baseline.cases if baseline else ():
+        if name not in ledger.cases:
+            decisions.append(LedgerDecision(name, "missing", BLOCK, "in the baseline ledger, not in this one"))
+    unowned = [d for d in decisions if d.decision == QUARANTINE and d.case not in entries]
+    blocks = [*_binding_blocks(ledger, baseline)]
+    blocks += [f"{d.case}: {d.state}: {d.reason}" for d in decisions if d.decision == BLOCK]
+    if len(unowned) > budget:
+        blocks.append(f"{len(unowned)} flaky cases without a quarantine entry, the budget is {budget}")
+    notes = [] if baseline else ["there is no baseline ledger: known gaps and changes cannot be told"]
+    low = wilson_interval(ledger.runs, ledger.runs)
+    if low is not None:
+        notes.append(f"{ledger.runs} of {ledger.runs} shows a pass rate of at least {low.low:.2f}, no more")
+    return LedgerReport(tuple(decisions), tuple(blocks), tuple(notes))
+
+
+# ==================================================================================================
+# 16. Promptfoo
 # ==================================================================================================
 
 PROMPTFOO_DIFFERS: Mapping[str, str] = {
@@ -4700,7 +4914,7 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
 
 
 # ==================================================================================================
-# 16. Documents
+# 17. Documents
 # ==================================================================================================
 
 def json_line(value: object) -> str:
@@ -4782,13 +4996,17 @@ def case_document(case: CaseResult) -> dict[str, Any]:
     return document
 
 
+def quarantine_document(entries: Sequence[Quarantine]) -> list[dict[str, str]]:
+    """Waivers as JSON, as a suite would write them."""
+    return [
+        {key: getattr(e, key) for key in QUARANTINE_FIELDS if getattr(e, key) is not None} for e in entries
+    ]
+
+
 def policy_document(policy: Policy) -> dict[str, Any]:
     """A policy as the suite would write it, without what is not held."""
     document = {key: getattr(policy, key) for key in POLICY_FIELDS if getattr(policy, key) is not None}
-    document["quarantine"] = [
-        {key: getattr(entry, key) for key in QUARANTINE_FIELDS if getattr(entry, key) is not None}
-        for entry in policy.quarantine
-    ]
+    document["quarantine"] = quarantine_document(policy.quarantine)
     return document
 
 
@@ -5013,8 +5231,106 @@ def gate_document(report: GateReport) -> dict[str, Any]:
     }
 
 
+def ledger_document(ledger: Ledger) -> dict[str, Any]:
+    """A ledger as JSON, each case with its rate and interval."""
+    cases = {}
+    for name, case in ledger.cases.items():
+        interval = wilson_interval(case.passes, case.runs)
+        rate = case.passes / case.runs if case.runs else None
+        cases[name] = {**case._asdict(), "rate": rate, "interval": interval and list(interval)}
+    return {
+        "schema": LEDGER_SCHEMA,
+        "cases": cases,
+        "runs": ledger.runs,
+        "fixtures": ledger.fixtures,
+        "endpoint": ledger.endpoint,
+        "created": ledger.created,
+        "quarantine": quarantine_document(ledger.quarantine),
+    }
+
+
+_LEDGER_CASE_FIELDS: Mapping[str, Field] = {
+    "passes": _whole,
+    "runs": _whole,
+    "critical": _flag,
+    "rate": _anything,
+    "interval": _anything,
+}
+
+
+def _ledger_case(where: str, value: object) -> LedgerCase:
+    found = read_fields(where, value, _LEDGER_CASE_FIELDS)
+    if not {"passes", "runs"} <= set(found) or found["passes"] > found["runs"]:
+        raise UsageError(f"{where}: needs passes and runs, and no more passes than runs")
+    return LedgerCase(found["passes"], found["runs"], found.get("critical", False))
+
+
+_LEDGER_FIELDS: Mapping[str, Field] = {
+    "schema": _text,
+    "cases": lambda where, v: {k: _ledger_case(f"{where}: {k!r}", c) for k, c in _object(where, v).items()},
+    "runs": _whole,
+    "fixtures": _optional(_text),
+    "endpoint": _optional(_text),
+    "created": _any_text,
+    "quarantine": read_quarantine,
+}
+
+
+def parse_ledger(text: str) -> Ledger:
+    """A ledger file. Raises UsageError for a cut, foreign or inconsistent one."""
+    try:
+        document = check_schema(parse_json(text), LEDGER_SCHEMA)
+    except JsonError as error:
+        raise UsageError(f"is cut short or not JSON: {error}") from None
+    found = read_fields("ledger", document, _LEDGER_FIELDS)
+    if not found.get("cases") or not found.get("runs"):
+        raise UsageError("ledger: holds no case, or no run")
+    if any(case.runs > found["runs"] for case in found["cases"].values()):
+        raise UsageError("ledger: a case has more runs than there were")
+    found.pop("schema")
+    return Ledger(**{"fixtures": None, "endpoint": None, **found})
+
+
+def ledger_report_document(report: LedgerReport) -> dict[str, Any]:
+    """A merge decision as JSON."""
+    decisions = [{**d._asdict(), "interval": d.interval and list(d.interval)} for d in report.decisions]
+    return {
+        "schema": "minieval/ledger-check/1",
+        "decision": report.decision,
+        "blocks": list(report.blocks),
+        "notes": list(report.notes),
+        "cases": decisions,
+    }
+
+
+def decision_record(
+    kind: str, when: str, who: str, reason: str, environment: Mapping[str, Any],
+    old: Mapping[str, Any], new: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """One line for a log that is only appended to: what changed, old and new value per case."""
+    changed = {
+        name: {"old": old.get(name), "new": new.get(name)}
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    }
+    record = {"kind": kind, "when": when, "who": who, "reason": reason, "environment": environment}
+    return json_line({**record, "schema": "minieval/decision/1", "cases": changed}) + "\n"
+
+
+def last_decision(text: str) -> tuple[str, str] | None:
+    """(when, reason) of the last record of such a log, None when it has none."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        return None
+    try:
+        record = check_schema(parse_json(lines[-1]), "minieval/decision/1")
+    except JsonError as error:
+        raise UsageError(f"line {len(lines)}: {error}") from None
+    return _any_text("when", record.get("when")), _any_text("reason", record.get("reason"))
+
+
 # ==================================================================================================
-# 17. Reports
+# 18. Reports
 # ==================================================================================================
 
 WIDTH = 80
@@ -5299,6 +5615,45 @@ def render_false_alarms(found: FalseAlarms, samples: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_ledger(report: LedgerReport) -> str:
+    """The decision table, blocked cases first, the decision last."""
+    order = {BLOCK: 0, QUARANTINE: 1, MERGE: 2}
+    lines = []
+    for d in sorted(report.decisions, key=lambda d: order[d.decision]):
+        rate = f"{d.passes} of {d.runs} {_interval(d.interval)}" if d.runs else ""
+        lines.append(f"{d.decision.upper():10} {printable(shorten(d.case, 30)):24} {rate:24} {d.state}")
+        if d.decision != MERGE or d.reason != "passed every run":
+            lines += wrapped(printable(d.reason), " " * 11, " " * 11)
+    for note in report.notes:
+        lines += wrapped(note)
+    if report.blocks:
+        lines += ["", "because", *(line for text in report.blocks for line in wrapped(printable(text)))]
+    return "\n".join([*lines, "", report.decision.upper()]) + "\n"
+
+
+def render_ledger_markdown(report: LedgerReport) -> str:
+    """The decision table for a pull request."""
+    lines = [f"### ledger: {report.decision.upper()}", "", "| case | passes | state | decision | why |"]
+    lines.append("|---|---|---|---|---|")
+    for d in report.decisions:
+        cells = [markdown_text(d.case), f"{d.passes} of {d.runs}", d.state, d.decision, markdown_text(d.reason)]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *(f"- {markdown_text(text, 600)}" for text in (*report.blocks, *report.notes))]
+    return "\n".join(lines) + "\n"
+
+
+def render_ledger_junit(report: LedgerReport, timestamp: str) -> str:
+    """The decisions as JUnit XML: quarantined cases are skipped, blocked ones fail."""
+    outcomes = {MERGE: "pass", QUARANTINE: "skipped", BLOCK: "failure"}
+    cases = [
+        JUnitCase(d.case, outcomes[d.decision], f"{d.passes} of {d.runs} passed: {d.state}: {d.reason}")
+        for d in report.decisions
+    ]
+    outcome = "failure" if report.blocks else "pass"
+    verdict = JUnitCase("minieval ledger", outcome, report.decision, "\n".join(report.blocks))
+    return render_junit("minieval ledger", "", timestamp, [*cases, verdict])
+
+
 def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results file") -> str:
     """Whole lines of the text within `limit` bytes of UTF-8, saying what was cut."""
     if len(text.encode("utf-8", "replace")) <= limit:
@@ -5410,7 +5765,7 @@ def render_gate_junit(reports: Sequence[GateReport]) -> str:
 
 
 # ==================================================================================================
-# 18. World
+# 19. World
 # ==================================================================================================
 
 @dataclass(frozen=True)
@@ -5643,13 +5998,48 @@ def own_process_group() -> dict[str, Any]:
     return {"start_new_session": True}
 
 
+def file_sha256(path: str) -> str:
+    """Digest of a file's bytes. Raises UsageError naming it."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {os_reason(error)}") from None
+    return digest.hexdigest()
+
+
+def run_program(
+    words: Sequence[str], stdin: bytes, timeout_s: float, environ: Mapping[str, str]
+) -> tuple[int, bytes, bytes]:
+    """(exit code, stdout, stderr) of a program, which is ended with its children at the time limit
+    (subprocess.TimeoutExpired). Raises UsageError when it cannot be started."""
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(
+            list(words), stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environ), **own_process_group()
+        )
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{quoted(words[0])} cannot be started: {os_reason(error)}") from None
+    try:
+        stdout, stderr = child.communicate(stdin, timeout=timeout_s)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL) if os.name != "nt" else child.kill()
+        child.communicate()
+        raise
+    return child.returncode, stdout, stderr
+
+
 def clean_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without git's own variables: a hook exports GIT_DIR, and a child that
     makes repositories would write into the real one."""
     return {key: value for key, value in environ.items() if not key.startswith("GIT_")}
 
 
-def _git(world: World, *words: str) -> str | None:
+def git(world: World, *words: str) -> str | None:
+    """What a git command prints, None when it fails or there is no git."""
     try:
         done = subprocess.run(
             ["git", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
@@ -5662,14 +6052,12 @@ def _git(world: World, *words: str) -> str | None:
 
 def environment(world: World) -> dict[str, Any]:
     """Where and with what a run was made; no value of a secret."""
-    with open(__file__, "rb") as file:
-        source = hashlib.sha256(file.read()).hexdigest()
-    commit = _git(world, "rev-parse", "HEAD")
-    status = _git(world, "status", "--porcelain", "--untracked-files=no")
+    commit = git(world, "rev-parse", "HEAD")
+    status = git(world, "status", "--porcelain", "--untracked-files=no")
     run = [world.environ.get(key, "") for key in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
     return {
         "minieval": __version__,
-        "source_sha256": source,
+        "source_sha256": file_sha256(__file__),
         "python": platform.python_version(),
         "system": platform.system(),
         "git_commit": commit,
@@ -5679,7 +6067,7 @@ def environment(world: World) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 19. HTTP
+# 20. HTTP
 # ==================================================================================================
 
 # ---------------------------------------------------------------------------------------------
@@ -6208,7 +6596,7 @@ def call_with_retries(
 
 
 # ==================================================================================================
-# 20. Runner
+# 21. Runner
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
@@ -6730,7 +7118,7 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
 
 
 # ==================================================================================================
-# 21. Stub server
+# 22. Stub server
 # ==================================================================================================
 
 def stub_tokens(text: str) -> int:
@@ -6994,7 +7382,7 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 
 
 # ==================================================================================================
-# 22. Commands
+# 23. Commands
 # ==================================================================================================
 
 Commands = Any  # argparse keeps the type of add_subparsers() private
@@ -7382,12 +7770,18 @@ def _write_gate(args: argparse.Namespace, world: World, reports: Sequence[GateRe
         tell_actions(world, reports, markdown)
 
 
+def write_step_summary(world: World, markdown: str) -> None:
+    """Adds to the step summary of a GitHub Actions job, within the size that GitHub shows."""
+    path = world.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        used = os.path.getsize(path) if os.path.exists(path) else 0
+        append_text(path, cut_bytes(markdown, max(STEP_SUMMARY_LIMIT - used, 0)))
+
+
 def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> None:
     """Step summary, annotations and outputs for a GitHub Actions job, without asking."""
-    summary, output = (world.environ.get(key) for key in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"))
-    if summary:
-        used = os.path.getsize(summary) if os.path.exists(summary) else 0
-        append_text(summary, cut_bytes(markdown, max(STEP_SUMMARY_LIMIT - used, 0)))
+    write_step_summary(world, markdown)
+    output = world.environ.get("GITHUB_OUTPUT")
     if output:
         worst = reports[0] if len(reports) == 1 else max(reports, key=lambda r: DECISION_EXITS[r.decision] == EXIT_NO)
         append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
@@ -7443,6 +7837,225 @@ def cmd_plan(args: argparse.Namespace, world: World) -> int:
     has = sum(case.skip is None and not case.golden for case in suite.cases) if suite else None
     plan = Plan(args.drop, discordance, args.power, alpha, least, needed, has)
     say_raw(world, json_line(plan._asdict())) if args.json else say(world, render_plan(plan))
+    return EXIT_OK
+
+
+# --- ledger ---------------------------------------------------------------------------------------
+
+
+def add_ledger(commands: Commands) -> None:
+    parser = command(
+        commands, "ledger", "record how often each test passes, and decide from that",
+        "ledger check --ledger model-ledger.json --baseline baseline-ledger.json", cmd_ledger,
+    )  # fmt: skip
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = actions.add_parser("build", help="count passes of runs from results, logs and JUnit XML")
+    build.add_argument("sources", nargs="+", help="results, a JSONL log of run, case, passed, or JUnit XML")
+    sample = actions.add_parser("sample", help="run a test command several times, and build from what it wrote")
+    sample.add_argument("--runs", type=positive, help="how often (default: SAMPLE_RUNS, or 5)")
+    sample.add_argument("--adaptive", action="store_true", help="sample mixed cases on, up to 30 runs")
+    sample.add_argument("--timeout", type=seconds, default=3600.0, help="seconds for one run (default 3600)")
+    sample.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD", help="the test command")
+    for sub in (build, sample):
+        sub.add_argument("--out", required=True, help="the ledger to write")
+        sub.add_argument("--fixtures", action="append", default=[], metavar="GLOB", help="files the tests depend on")
+        sub.add_argument("--endpoint", help="name of what was tested, for commands that are not minieval's")
+    check = actions.add_parser("check", help="decide from a ledger whether to merge")
+    check.add_argument("--ledger", required=True, help="the ledger of this change")
+    check.add_argument("--baseline", help="the committed ledger to hold it against")
+    check.add_argument("--flaky-budget", type=bounded(int, 0, 10_000, "a whole number"), help="default: FLAKY_BUDGET, or 0")
+    check.add_argument("--min-runs", type=positive, default=5, help="fewer runs are no evidence (default 5)")
+    check.add_argument("--json", action="store_true", help="print JSON instead of text")
+    check.add_argument("--junit", help="write JUnit XML here")
+    check.add_argument("--markdown", help="write Markdown here")
+    rebase = actions.add_parser("rebaseline", help="make a ledger the baseline, and record why")
+    rebase.add_argument("--ledger", required=True, help="the ledger that becomes the baseline")
+    rebase.add_argument("--baseline", required=True, help="the committed ledger that it replaces")
+    rebase.add_argument("--reason", required=True, help="why, for the record; not empty")
+    waive = actions.add_parser("quarantine", help="waive mixed results of one case, for a while")
+    waive.add_argument("case", help="the case")
+    waive.add_argument("--ledger", required=True, help="the ledger that holds the entry")
+    for flag in ("--owner", "--ticket", "--until"):
+        waive.add_argument(flag, required=True, help="not empty" if flag != "--until" else "a date like 2026-12-31")
+
+
+def cmd_ledger(args: argparse.Namespace, world: World) -> int:
+    """Dispatches to the action; only `check` can say no."""
+    actions = {
+        "build": _ledger_build,
+        "sample": _ledger_sample,
+        "check": _ledger_check,
+        "rebaseline": _ledger_rebaseline,
+        "quarantine": _ledger_quarantine,
+    }
+    return actions[args.action](args, world)
+
+
+def load_ledger(path: str) -> Ledger:
+    """A ledger file."""
+    return load(path, parse_ledger)
+
+
+def _from_environ(world: World, variable: str, default: int, least: int) -> int:
+    text = world.environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not re.fullmatch(r"\d{1,4}", text) or int(text) < least:
+        raise UsageError(f"{variable}={quoted(text)} must be a whole number of at least {least}")
+    return int(text)
+
+
+def _agreed(word: str, found: Iterable[str]) -> str | None:
+    values = sorted(set(found))
+    if len(values) > 1:
+        raise UsageError(f"the sources differ in their {word}: {'; '.join(map(printable, values))}")
+    return values[0] if values else None
+
+
+def _fixtures_digest(patterns: Sequence[str]) -> str:
+    digests = []
+    for pattern in patterns:
+        paths = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+        if not paths:
+            raise UsageError(f"--fixtures {quoted(pattern)}: matches no file")
+        for path in paths:
+            digests.append([path.replace(os.sep, "/"), file_sha256(path)])
+    return sha256_of(digests)
+
+
+def _observe(sources: Sequence[str]) -> tuple[list[Observation], list[Run]]:
+    observations, runs = [], []
+    for path in sources:
+        text = read_text(path)
+        start = text.lstrip()[:1]
+        if start == "<":
+            observations += load(path, functools.partial(parse_junit, run=path))
+        elif RESULTS_SCHEMA.rpartition("/")[0] in text[-4_000:] or '"cases": [' in text[:20_000]:
+            runs.append(load_run(path))
+            observations += run_observations(runs[-1], path)
+        else:
+            observations += load(path, parse_run_log)
+    return observations, runs
+
+
+def _bound_ledger(args: argparse.Namespace, world: World, sources: Sequence[str]) -> Ledger:
+    """A ledger of the sources, bound to what they or the flags say was tested."""
+    observations, runs = _observe(sources)
+    fixtures = _agreed("suite", (run.suite_sha256 for run in runs))
+    endpoint = _agreed("endpoint", map(run_endpoint, runs))
+    if args.fixtures:
+        fixtures = _fixtures_digest(args.fixtures)
+    return build_ledger(observations, fixtures, args.endpoint or endpoint, utc(world))
+
+
+def _write_ledger(path: str, ledger: Ledger, world: World) -> None:
+    write_text(path, [json_pages(ledger_document(ledger))])
+    tell(world, f"{printable(path)}: {len(ledger.cases)} cases, {ledger.runs} runs")
+
+
+def _ledger_build(args: argparse.Namespace, world: World) -> int:
+    prepare_output(args.out)
+    _write_ledger(args.out, _bound_ledger(args, world, args.sources), world)
+    return EXIT_OK
+
+
+def _ledger_sample(args: argparse.Namespace, world: World) -> int:
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise UsageError("ledger sample needs a command: ledger sample --out LEDGER -- CMD...")
+    prepare_output(args.out)
+    runs = args.runs or _from_environ(world, "SAMPLE_RUNS", 5, 1)
+    with tempfile.TemporaryDirectory(prefix="minieval-") as folder:
+        log, done = os.path.join(folder, "runs.jsonl"), 0
+        while True:
+            for done in range(done + 1, (done or 0) + runs + 1):
+                _run_tests(words, f"run-{done}", log, args.timeout, world)
+            ledger = _bound_ledger(args, world, [log])
+            finished = all(case.runs < done or settled(case) for case in ledger.cases.values())
+            if not args.adaptive or finished or done >= ADAPTIVE_MOST:
+                break
+            runs = min(ADAPTIVE_STEP, ADAPTIVE_MOST - done)
+    _write_ledger(args.out, ledger, world)
+    return EXIT_OK
+
+
+def _run_tests(words: Sequence[str], run: str, log: str, timeout_s: float, world: World) -> None:
+    """One run of a test command. Failing tests are what we count; a run that logs nothing is none."""
+    before = os.path.getsize(log) if os.path.exists(log) else 0
+    environ = {**clean_environ(world.environ), "MODEL_RUN_ID": run, "MODEL_RUN_LOG": log}
+    try:
+        status, _, stderr = run_program(words, b"", timeout_s, environ)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{run} of {quoted(words[0])} took over {timeout_s:g} s (--timeout)") from None
+    after = os.path.getsize(log) if os.path.exists(log) else 0
+    if after == before:
+        tail = quoted(stderr[-300:].decode("utf-8", "replace"), 300)
+        raise UsageError(f"{run} of {quoted(words[0])} wrote nothing to MODEL_RUN_LOG (exit {status}): {tail}")
+
+
+def _ledger_check(args: argparse.Namespace, world: World) -> int:
+    ledger = load_ledger(args.ledger)
+    baseline = load_ledger(args.baseline) if args.baseline else None
+    budget = args.flaky_budget
+    if budget is None:
+        budget = _from_environ(world, "FLAKY_BUDGET", 0, 0)
+    report = check_ledger(ledger, baseline, budget=budget, least=args.min_runs, today=utc(world)[:10])
+    markdown = render_ledger_markdown(report)
+    if args.junit:
+        write_text(args.junit, [render_ledger_junit(report, utc(world))])
+    if args.markdown:
+        write_text(args.markdown, [markdown])
+    if args.json:
+        say_raw(world, json_pages(ledger_report_document(report)))
+    else:
+        say(world, render_ledger(report))
+    if world.environ.get("GITHUB_ACTIONS") == "true":
+        write_step_summary(world, markdown)
+    return EXIT_OK if report.decision == MERGE else EXIT_NO
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise UsageError("--reason must not be empty: a re-baseline without a reason is noise made permanent")
+    return text.strip()
+
+
+def who_decides(world: World) -> str:
+    """Who a decision is recorded under: the Actions actor, git's user, or the account."""
+    environ = world.environ
+    name = environ.get("GITHUB_ACTOR") or git(world, "config", "user.name")
+    return name or environ.get("USER") or environ.get("USERNAME") or "unknown"
+
+
+def _ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
+    reason, new = _reason(args.reason), load_ledger(args.ledger)
+    old = load_ledger(args.baseline) if os.path.exists(args.baseline) else Ledger({}, 0, None, None)
+    values = [
+        {
+            "(fixtures)": ledger.fixtures,
+            "(endpoint)": ledger.endpoint,
+            **{name: f"{case.passes} of {case.runs}" for name, case in ledger.cases.items()},
+        }
+        for ledger in (old, new)
+    ]
+    record = decision_record(
+        "ledger rebaseline", utc(world), who_decides(world), reason, environment(world), *values
+    )
+    append_text(args.baseline + ".decisions.jsonl", record)
+    _write_ledger(args.baseline, replace(new, quarantine=(*old.quarantine, *new.quarantine)), world)
+    return EXIT_OK
+
+
+def _ledger_quarantine(args: argparse.Namespace, world: World) -> int:
+    ledger = load_ledger(args.ledger)
+    entry = {key: getattr(args, key) for key in ("case", "owner", "ticket", "until")}
+    added = read_quarantine("quarantine", [{**entry, "since": utc(world)[:10]}])
+    if args.case not in ledger.cases:
+        raise UsageError(f"{args.ledger}: has no case {args.case!r}{nearest(args.case, ledger.cases)}")
+    if added[0].until < utc(world)[:10]:
+        raise UsageError(f"--until {added[0].until} is past")
+    kept = tuple(e for e in ledger.quarantine if e.case != args.case)
+    _write_ledger(args.ledger, replace(ledger, quarantine=kept + added), world)
     return EXIT_OK
 
 
@@ -7690,7 +8303,7 @@ def _demo_run(world: World, suite: Suite, base_url: str, model: str) -> Run:
 
 
 # ==================================================================================================
-# 23. Main
+# 24. Main
 # ==================================================================================================
 
 COMMANDS = (
@@ -7698,6 +8311,7 @@ COMMANDS = (
     add_run,
     add_gate,
     add_plan,
+    add_ledger,
     add_serve_stub,
     add_stats,
     add_promptfoo_config,

@@ -7,7 +7,7 @@ import sys
 import unittest
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -21,7 +21,7 @@ def search(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 
-def violation(schema: Any, answer: str) -> Optional[str]:
+def violation(schema: Any, answer: str) -> str | None:
     instance = main.parse_json(answer, decimals=True)
     return main.schema_violation(main.parse_schema(schema), instance, search)
 
@@ -166,7 +166,8 @@ class Combinations(SchemaCase):
             deep = [deep]
         found = main.schema_violation(main.parse_schema(schema), deep, search)
         self.assertIn("nested too deeply", found or "")
-        for keyword in ({"const": 1}, {"uniqueItems": True}, {"enum": [[]]}):
+        keywords: list[dict[str, Any]] = [{"const": 1}, {"uniqueItems": True}, {"enum": [[]]}]
+        for keyword in keywords:
             found = main.schema_violation(main.parse_schema(keyword), [deep], search)
             self.assertIn("nested too deeply", found or "")
 
@@ -261,7 +262,8 @@ class SchemaFaults(SchemaCase):
         self.assertIn("prefixItems", self.refusal({"items": [{"type": "integer"}]}))
 
     def test_a_document_that_is_no_schema_is_refused(self) -> None:
-        for document in (None, 1, "type", [], [{}]):
+        documents: list[Any] = [None, 1, "type", [], [{}]]
+        for document in documents:
             self.assertIn("a schema is an object", self.refusal(document))
 
     def test_a_schema_that_cannot_fail_is_refused(self) -> None:

@@ -6,14 +6,13 @@ import sys
 import unittest
 from decimal import Decimal
 from pathlib import Path
-from typing import Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main
 
 
-def values(text: str) -> list[Optional[Decimal]]:
+def values(text: str) -> list[Decimal | None]:
     """Every number of a text, None for an ambiguous one."""
     return [number.value for number in main.find_numbers(text)]
 
@@ -187,7 +186,7 @@ class HostileText(unittest.TestCase):
 
 class Export(unittest.TestCase):
     def test_the_javascript_holds_nothing_that_promptfoo_s_templates_would_touch(self) -> None:
-        made = main.render_numeric_javascript(Decimal("1536"), Decimal("0.5"), None, "last")
+        made = main.render_numeric_javascript(Decimal(1536), Decimal("0.5"), None, "last")
         for mark in ("{{", "{%", "{#", "SETTINGS", "PATTERNS"):
             self.assertNotIn(mark, made)
         self.assertTrue(made.isascii())

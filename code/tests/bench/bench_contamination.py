@@ -10,6 +10,7 @@ seeded chains of words made from them. Ends with exit code 1 when a bar is misse
 from __future__ import annotations
 
 import argparse
+import collections
 import concurrent.futures
 import glob
 import io
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -50,7 +52,8 @@ def python_text() -> list[str]:
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py"))):
         source = Path(path).read_text("utf-8", "replace")
         texts += re.findall(r'"""(.*?)"""', source, re.DOTALL)
-    return [part for text in texts for part in re.split(r"\n\s*\n", text) if len(part) > 60]
+    parts = [part for text in texts for part in re.split(r"\n\s*\n", text) if len(part) > 60]
+    return [part for part in parts if not re.search("(?i)licen[sc]e|copyright|warrant", part)]
 
 
 class Chain:
@@ -118,25 +121,29 @@ def scan(index: main.SuiteIndex, path: str, processes: int = 1) -> main.Tally:
 
 
 def janitor_like(cases: list[types.SimpleNamespace], path: str, mb: float) -> float:
-    """MB/s of the widespread way: every n-gram of the corpus, joined, looked up in a set."""
-    blank = str.maketrans("", "", string.punctuation)
+    """MB/s of the way of lm-evaluation-harness's Janitor without its C++ module.
+
+    Every n-gram of the corpus with where it starts and ends, folded one by one, looked up in a set.
+    """
+    fold = str.maketrans(string.ascii_uppercase, string.ascii_lowercase, string.punctuation)
+
+    def spans(text: str) -> Iterator[tuple[str, int, int]]:
+        window: collections.deque[tuple[str, int, int]] = collections.deque(maxlen=N)
+        for match in re.finditer(r"\S+", text):
+            window.append((match.group(), match.start(), match.end()))
+            if len(window) == N:
+                yield " ".join(word for word, _, _ in window), window[0][1], window[-1][2]
 
     def grams(text: str) -> list[str]:
-        found: list[str] = []
-        word = ""
-        for char in text.lower().translate(blank) + " ":
-            if not char.isspace():
-                word += char
-            elif word:
-                found.append(word)
-                word = ""
+        found = text.translate(fold).split()
         return [" ".join(found[at : at + N]) for at in range(len(found) - N + 1)]
 
     dirty = {gram for case in cases for gram in grams(case.input + " " + case.reference)}
     began, done, hits = time.perf_counter(), 0, 0
     with open(path, encoding="utf-8") as stream:
         for line in stream:
-            hits += sum(gram in dirty for gram in grams(json.loads(line)["text"]))
+            text = json.loads(line)["text"]
+            hits += sum(gram.translate(fold) in dirty for gram, _start, _end in spans(text))
             done += len(line)
             if done > mb * 1e6:
                 break
@@ -155,16 +162,26 @@ def peak_mb(count: int, path: str, chain: Chain) -> float:
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as stream:
         json.dump(cases, stream)
     child = (
-        "import sys, json, types, resource; sys.argv[0] = 'bench';"
+        "import sys, json, types; sys.argv[0] = 'bench';"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_contamination as b;"
         "c = [types.SimpleNamespace(id=i, input=t, reference=r) for i, t, r in json.load(open(sys.argv[1]))];"
         "x = b.main.index_cases(c, b.N); del c; b.scan(x, sys.argv[2]);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "print(b.peak_kb())"
     )
     command = [sys.executable, "-c", child, stream.name, path]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     os.unlink(stream.name)
-    return int(out) / (1e6 if sys.platform == "darwin" else 1e3)
+    return int(out) / 1e3
+
+
+def peak_kb() -> int:
+    """VmHWM where there is one: on Linux ru_maxrss may be the parent's, kept over the exec."""
+    if os.path.exists("/proc/self/status"):
+        return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0])
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 1024 if sys.platform == "darwin" else peak
 
 
 class Bars:

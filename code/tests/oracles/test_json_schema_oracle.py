@@ -17,7 +17,7 @@ import main
 try:
     import jsonschema
 except ImportError:
-    jsonschema = None
+    jsonschema = None  # type: ignore[assignment]
 
 NAMES = ["a", "b", "c"]
 SCALARS = [None, True, False, 0, 1, 1.0, 2, 2.5, -3, 1e3, "", "a", "ab", "abc", "é1", "💩", "42"]
@@ -123,7 +123,7 @@ class JsonschemaAgrees(unittest.TestCase):
     def test_a_schema_that_jsonschema_calls_malformed_is_refused(self) -> None:
         rng = random.Random(7)
         wrong = [-1, 1.5, "1", None, [], {}, [1], ["a", "a"], True, "(", "nothing"]
-        names = sorted(set(random_keyword(rng, 2)[0] for _ in range(2000)))
+        names = sorted({random_keyword(rng, 2)[0] for _ in range(2000)})
         for name in names:
             for value in wrong:
                 schema = {name: value}
