@@ -13,7 +13,7 @@ never be wrong quietly: fail closed, say why, lose nothing.
     python3 main.py run  --suite S --base-url URL --model M --out results.json
     python3 main.py gate --baseline old.json --candidate new.json
 
-Contents (each section uses only the sections before it; 3 to 18 are pure: no file, network,
+Contents (each section uses only the sections before it; 3 to 20 are pure: no file, network,
 clock, environment or global random)
 
      1. Constants
@@ -31,15 +31,17 @@ clock, environment or global random)
     13. Gate
     14. Planning
     15. Ledger
-    16. Promptfoo
-    17. Documents
-    18. Reports
-    19. World
-    20. HTTP
-    21. Runner
-    22. Stub server
-    23. Commands
-    24. Main
+    16. Proving
+    17. Calibration
+    18. Promptfoo
+    19. Documents
+    20. Reports
+    21. World
+    22. HTTP
+    23. Runner
+    24. Stub server
+    25. Commands
+    26. Main
 
 Glossary
 
@@ -65,6 +67,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import concurrent.futures
 import contextlib
 import datetime
 import difflib
@@ -136,6 +139,7 @@ REGEX_LIMIT_S = 2.0
 KEYWORD_JUDGE = "keyword"
 
 PROVIDER_ERROR_KINDS = (
+    "program",
     "connection",  # refused, reset, unresolved, cut before or inside the body
     "timeout",  # the deadline of the call, or HTTP 408
     "tls",
@@ -406,6 +410,7 @@ class CaseResult:
     id: str
     sha256: str
     samples: tuple[Sample, ...] = ()
+    asked_sha256: str = ""
     critical: bool = False
     group: str | None = None
     tags: tuple[str, ...] = ()
@@ -519,9 +524,7 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
 
 def canonical_json(value: Any) -> str:
     """One text per value: sorted keys, no spaces, ASCII only (lone surrogates stay escaped)."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def sha256_of(value: Any) -> str:
@@ -685,7 +688,6 @@ P_FLOOR = 1e-9  # the Fourier form errs by 1e-15, so it reports no p below this;
 PLAN_HORIZON = 4000  # cases up to which `cases_needed` looks
 
 
-
 def wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval | None:
     """Score interval of the rate k/n (Wilson 1927); None for n = 0, which has no rate.
 
@@ -757,9 +759,7 @@ def mcnemar_exact(b: int, c: int) -> float:
     return min(1.0, 2 * ways / (1 << n))
 
 
-def sign_flip_test(
-    differences: Sequence[Number], groups: Sequence[Hashable | None] | None = None
-) -> float:
+def sign_flip_test(differences: Sequence[Number], groups: Sequence[Hashable | None] | None = None) -> float:
     """Two-sided exact p (0-1] of the paired permutation test on per-case differences.
 
     The share of sign patterns with |sum| at least the observed one (Fisher 1935, section 21;
@@ -796,9 +796,7 @@ def sign_flip_test(
 
 
 def effect_interval(
-    differences: Sequence[Number],
-    groups: Sequence[Hashable | None] | None = None,
-    confidence: float = 0.95,
+    differences: Sequence[Number], groups: Sequence[Hashable | None] | None = None, confidence: float = 0.95
 ) -> Interval:
     """Score interval of the mean difference, candidate minus baseline, within [-1, 1].
 
@@ -866,9 +864,7 @@ def fisher_exact(a: int, b: int, c: int, d: int) -> float:
     return max(extreme / math.comb(row + other, column), SMALLEST_P)
 
 
-def power(
-    n: int, drop: float, discordance: float, alpha: float = 0.05, min_effect: float = 0.0
-) -> float:
+def power(n: int, drop: float, discordance: float, alpha: float = 0.05, min_effect: float = 0.0) -> float:
     """Chance (0-1) that the gate calls n cases `regressed`, one sample per case.
 
     The gate's own rule, by enumeration over the discordant cases (Connor 1987 gives the normal
@@ -1114,9 +1110,7 @@ def _common_integers(differences: Sequence[Number]) -> tuple[list[int], int]:
     return [value.numerator * (unit // value.denominator) for value in exact], unit
 
 
-def _group_sums(
-    values: Sequence[int], groups: Sequence[Hashable | None] | None
-) -> tuple[list[int], int]:
+def _group_sums(values: Sequence[int], groups: Sequence[Hashable | None] | None) -> tuple[list[int], int]:
     """The sum of each group, and the number of cases of the largest; None stands alone."""
     if groups is None:
         return list(values), 1
@@ -1187,9 +1181,7 @@ def _lower_score_limit(points: Sequence[tuple[float, int]], z: float) -> float:
     mean = math.fsum(value * count for value, count in points) / n
     if mean <= -1:
         return -1.0
-    return _edge(
-        -1.0, mean, lambda delta: n * (mean - delta) ** 2 > z * z * _variance_at(points, n, delta)
-    )
+    return _edge(-1.0, mean, lambda delta: n * (mean - delta) ** 2 > z * z * _variance_at(points, n, delta))
 
 
 def _variance_at(points: Sequence[tuple[float, int]], n: int, delta: float) -> float:
@@ -1348,9 +1340,7 @@ def parse_schema(schema: object) -> Schema:
     return made
 
 
-def schema_violation(
-    schema: Schema, instance: Any, search: Callable[[str, str], bool]
-) -> str | None:
+def schema_violation(schema: Schema, instance: Any, search: Callable[[str, str], bool]) -> str | None:
     """The first violation as a sentence with its place, or None.
 
     `instance` comes from `parse_json(…, decimals=True)`. `search(pattern, text)` is `re.search`
@@ -1429,8 +1419,7 @@ def _resolve_references(parts: Mapping[_Where, Any]) -> dict[str, Any]:
         if not reference.startswith("#"):
             raise _fault(where, f"cannot follow {reference!r}: remote references are not fetched")
         target = tuple(
-            step.replace("~1", "/").replace("~0", "~")
-            for step in unquote(reference[1:]).split("/")[1:]
+            step.replace("~1", "/").replace("~0", "~") for step in unquote(reference[1:]).split("/")[1:]
         )
         if target not in parts or not re.match(r"#(/|$)", reference):
             raise _fault(where, f"cannot resolve {reference!r}: there is no schema at that place")
@@ -1663,22 +1652,16 @@ def _keyword(name: str, check: _Check, on: str, holds: str = "") -> Callable[[_J
 
 
 @_keyword("type", _type_value, "any")
-def _judge_type(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_type(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     kinds = value if isinstance(value, list) else [value]
     kind = _kind(instance)
-    if kind in kinds or (
-        kind == "number" and "integer" in kinds and _numeral_parts(instance)[2] >= 0
-    ):
+    if kind in kinds or (kind == "number" and "integer" in kinds and _numeral_parts(instance)[2] >= 0):
         return None
     return f"at {path}: {_shown(instance)} is not of type {' or '.join(kinds)}"
 
 
 @_keyword("enum", _enum_value, "any")
-def _judge_enum(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_enum(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     if _equality_key(instance) in {_equality_key(item) for item in value}:
         return None
     allowed = ", ".join(_shown(item) for item in value[:10]) + (", …" if len(value) > 10 else "")
@@ -1686,9 +1669,7 @@ def _judge_enum(
 
 
 @_keyword("const", _any_value, "any")
-def _judge_const(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_const(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     if _equality_key(instance) == _equality_key(value):
         return None
     return f"at {path}: {_shown(instance)} is not {_shown(value)}"
@@ -1700,9 +1681,7 @@ def _bound(
     """Register a keyword that compares one figure of an instance with a bound."""
 
     @_keyword(name, _number_value if on == "number" else _count_value, on)
-    def judge(
-        walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-    ) -> str | None:
+    def judge(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
         if not broken(size(instance), _exact(value)):
             return None
         figure = "" if on == "number" else f" (it has {len(instance)})"
@@ -1730,27 +1709,21 @@ _bound("maxProperties", "object", _above, len, "has more than {} properties")
 
 
 @_keyword("multipleOf", _positive_value, "number")
-def _judge_multiple(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_multiple(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     if _is_multiple(instance, value):
         return None
     return f"at {path}: {_shown(instance)} is not a multiple of {_shown(value)}"
 
 
 @_keyword("pattern", _string_value, "string")
-def _judge_pattern(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_pattern(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     if walk.search(walk.schema.patterns[value], instance):
         return None
     return f"at {path}: {_shown(instance)} does not match the pattern {_shown(value)}"
 
 
 @_keyword("required", _names_value, "object")
-def _judge_required(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_required(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     missing = [name for name in value if name not in instance]
     return f"at {path}: required property {_shown(missing[0])} is missing" if missing else None
 
@@ -1782,9 +1755,7 @@ def _judge_additional(
     return None
 
 
-def _first_item_violation(
-    walk: _Walk, pairs: Iterator[tuple[int, Any, Any]], path: str
-) -> str | None:
+def _first_item_violation(walk: _Walk, pairs: Iterator[tuple[int, Any, Any]], path: str) -> str | None:
     for index, part, item in pairs:
         found = _violation(walk, part, item, f"{path}[{index}]")
         if found is not None:
@@ -1793,26 +1764,20 @@ def _first_item_violation(
 
 
 @_keyword("prefixItems", _schemas_value, "array", "list")
-def _judge_prefix(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_prefix(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     pairs = ((index, part, item) for index, (part, item) in enumerate(zip(value, instance)))
     return _first_item_violation(walk, pairs, path)
 
 
 @_keyword("items", _schema_value, "array", "one")
-def _judge_items(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_items(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     start = len(schema.get("prefixItems", ()))
     pairs = ((index, value, instance[index]) for index in range(start, len(instance)))
     return _first_item_violation(walk, pairs, path)
 
 
 @_keyword("uniqueItems", _bool_value, "array")
-def _judge_unique(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_unique(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     first: dict[Hashable, int] = {}
     for index, item in enumerate(instance if value else []):
         earlier = first.setdefault(_equality_key(item), index)
@@ -1822,9 +1787,7 @@ def _judge_unique(
 
 
 @_keyword("allOf", _schemas_value, "any", "list")
-def _judge_all(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_all(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     for part in value:
         found = _violation(walk, part, instance, path)
         if found is not None:
@@ -1833,9 +1796,7 @@ def _judge_all(
 
 
 @_keyword("anyOf", _schemas_value, "any", "list")
-def _judge_any(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_any(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     found: list[str] = []
     for part in value:
         problem = _violation(walk, part, instance, path)
@@ -1846,9 +1807,7 @@ def _judge_any(
 
 
 @_keyword("oneOf", _schemas_value, "any", "list")
-def _judge_one(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_one(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     found = [_violation(walk, part, instance, path) for part in value]
     fits = [str(index) for index, problem in enumerate(found) if problem is None]
     if len(fits) > 1:
@@ -1863,17 +1822,13 @@ def _none_fits(name: str, problems: list[str], path: str) -> str:
 
 
 @_keyword("not", _schema_value, "any", "one")
-def _judge_not(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_not(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     fits = _violation(walk, value, instance, path) is None
     return f"at {path}: {_shown(instance)} is what 'not' forbids" if fits else None
 
 
 @_keyword("$ref", _string_value, "any")
-def _judge_reference(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
+def _judge_reference(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
     # Remembered per place, so that alternatives which share a reference cost once, not 2^depth.
     key = (value, path)
     if key not in walk.seen:
@@ -2045,7 +2000,8 @@ _GROUP_MARKS = ("{,}", "\\,", ",\\!", ",", "\u00a0", "\u2007", "\u2009", "\u202f
 _DASH = "[-\u2010-\u2013\u2212]"
 _CURRENCY = r"(?:\\?[$€£¥][ \u00a0]?)?"
 _JOINT = (
-    r"(?:\{,\}|\\,|,\\!|[.,:'’\u00a0\u2007\u2009\u202f\u200b-\u200d\u2060\ufeff\u00ad]|" + _DASH
+    r"(?:\{,\}|\\,|,\\!|[.,:'’\u00a0\u2007\u2009\u202f\u200b-\u200d\u2060\ufeff\u00ad]|"
+    + _DASH
     + r"|[ \u00a0]?[/\u2044\u2215][ \u00a0]?|\}\{|\*\*?|\^[{(]?|[×·⋅]|[eE][-+\u2212]?)"
 )
 _GROUPED = (
@@ -2145,10 +2101,7 @@ def decimal_of(value: object) -> Decimal:
 
 
 def within(
-    value: Decimal,
-    target: Decimal,
-    tolerance: Decimal | None = None,
-    relative: Decimal | None = None,
+    value: Decimal, target: Decimal, tolerance: Decimal | None = None, relative: Decimal | None = None
 ) -> bool:
     """Whether |value − target| ≤ tolerance, or ≤ relative·|target|; exact and inclusive.
 
@@ -2335,9 +2288,7 @@ _PHRASE = re.compile(r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"]+)\"")
 _BLOCK_TAG = re.compile(r"<(\s*/?\s*(?:output|rubric)\b[^<>]*)>", re.IGNORECASE)
 _PLANTED_VERDICT = re.compile(r"""["']?\bpass["']?\s*[:=]\s*["']?(?:true|false|1|0)\b""", re.I)
 _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
-_JUDGED = re.compile(
-    r"<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>", re.DOTALL
-)
+_JUDGED = re.compile(r"<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>", re.DOTALL)
 
 
 def rubric_phrases(rubric: str) -> list[str]:
@@ -2691,11 +2642,7 @@ def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     "rubric",
     "a judge finds that the answer satisfies this text",
     _searched_text,
-    lambda source: {
-        "type": "llm-rubric",
-        "value": source["value"],
-        "transform": "JSON.stringify(output)",
-    },
+    lambda source: {"type": "llm-rubric", "value": source["value"], "transform": "JSON.stringify(output)"},
     negatable=False,
 )
 def _check_rubric(value: str, output: str, tools: Tools) -> Check:
@@ -3134,6 +3081,11 @@ def case_messages(suite: Suite, case: Case) -> list[dict[str, str]]:
     return [{**message, "content": fill(message["content"], values)} for message in suite.messages]
 
 
+def asked_sha256(suite: Suite, case: Case) -> str:
+    """Digest of what a case asks, whatever its assertions: stored answers fit while it stays."""
+    return sha256_of(case_messages(suite, case))
+
+
 # ==================================================================================================
 # 11. Replies
 # ==================================================================================================
@@ -3277,10 +3229,7 @@ def normal_base_url(text: str) -> BaseUrl:
     basic, secrets = _basic_auth(parts.netloc)
     shown, hidden = _shown_query(query)
     return BaseUrl(
-        f"{url}?{query}" if query else url,
-        f"{url}?{shown}" if query else url,
-        basic,
-        secrets + hidden,
+        f"{url}?{query}" if query else url, f"{url}?{shown}" if query else url, basic, secrets + hidden
     )
 
 
@@ -3331,12 +3280,7 @@ def _shown_query(query: str) -> tuple[str, tuple[str, ...]]:
 
 
 def read_reply(
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    now_epoch: float,
-    secrets: Collection[str] = (),
+    status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float, secrets: Collection[str] = ()
 ) -> Reply:
     """Return the answer in an HTTP reply whose body is complete and decompressed.
 
@@ -3445,10 +3389,7 @@ def _completion(document: Any, server: str | None) -> Reply:
 
 
 def _reply(
-    document: Mapping[str, Any],
-    choice: Mapping[str, Any],
-    message: Mapping[str, Any],
-    server: str | None,
+    document: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], server: str | None
 ) -> Reply:
     text = _answer_text(message)
     usage = _mapping(document.get("usage"))
@@ -3564,9 +3505,7 @@ def _refuse_error(
     raise _failure(status, text, quota, _delay(headers, now_epoch), code=code, param=param)
 
 
-def _failure(
-    status: int, text: str, quota: bool, delay_s: float | None, **words: str | None
-) -> _Refused:
+def _failure(status: int, text: str, quota: bool, delay_s: float | None, **words: str | None) -> _Refused:
     """Return the _Refused for a status: its kind, whether to retry, whether it is hopeless."""
     kind = "quota" if quota else _kind_of_status(status)
     retry = not quota and (status in (408, 409, 425, 429) or status >= 500)
@@ -4062,9 +4001,7 @@ def pair_cases(baseline: Run, candidate: Run, waived: Iterable[str] = ()) -> Pai
             pairs.append(pair)
     missing = tuple(name for name in before if name not in after)
     new_cases = tuple(case for name, case in after.items() if name not in before)
-    return Pairing(
-        tuple(pairs), missing, new_cases, tuple(edited), tuple(errors), tuple(quarantined)
-    )
+    return Pairing(tuple(pairs), missing, new_cases, tuple(edited), tuple(errors), tuple(quarantined))
 
 
 def quality(p: float, effect: Fraction, policy: Policy) -> str:
@@ -4220,9 +4157,7 @@ def _latency_budget(given: GateInput) -> Iterator[Reason]:
         if p95 is None:
             yield Reason("latency", "unknown, and the policy has a budget")
         elif p95 > policy.max_p95_latency_ms:
-            yield Reason(
-                "latency", f"p95 {p95:.0f} ms, over the budget of {policy.max_p95_latency_ms:g} ms"
-            )
+            yield Reason("latency", f"p95 {p95:.0f} ms, over the budget of {policy.max_p95_latency_ms:g} ms")
     if policy.max_p95_latency_ratio is not None:
         yield from _latency_ratio(given, policy.max_p95_latency_ratio)
 
@@ -4247,8 +4182,9 @@ def _cost_budget(given: GateInput) -> Iterator[Reason]:
         return
     if mean is None or total is None:
         yield Reason(
-            "cost", "unknown, and the policy has a budget: the suite needs prices for this model, and the "
-            "endpoint must report usage"
+            "cost",
+            "unknown, and the policy has a budget: the suite needs prices for this model, and the "
+            "endpoint must report usage",
         )
         return
     per_call, ratio, whole = limits
@@ -4334,8 +4270,7 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
             yield f"critical, and failing in both runs: {printable(pair.id)}"
         elif pair.n > 1:
             p = fisher_exact(
-                pair.passed_before, pair.n - pair.passed_before,
-                pair.passed_after, pair.n - pair.passed_after,
+                pair.passed_before, pair.n - pair.passed_before, pair.passed_after, pair.n - pair.passed_after
             )
             alone = "does not show" if p >= given.policy.alpha else "shows"
             yield (
@@ -4439,8 +4374,16 @@ def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) ->
     reasons = tuple(reason for rule in GATE_RULES for reason in rule(given))
     notes = tuple(text for note in GATE_NOTES for text in note(given))
     return GateReport(
-        _decision(reasons), reasons, notes, baseline, candidate, given.before, given.after, policy,
-        pairing, comparison,
+        _decision(reasons),
+        reasons,
+        notes,
+        baseline,
+        candidate,
+        given.before,
+        given.after,
+        policy,
+        pairing,
+        comparison,
     )
 
 
@@ -4489,6 +4432,7 @@ def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> Gat
 # ==================================================================================================
 # 14. Planning
 # ==================================================================================================
+
 
 class CaseRates(NamedTuple):
     """What earlier runs say of one case: it passed `passes` of `samples`."""
@@ -4773,7 +4717,9 @@ def check_ledger(
         decisions.append(LedgerDecision(name, *found, case.passes, case.runs, interval))
     for name in baseline.cases if baseline else ():
         if name not in ledger.cases:
-            decisions.append(LedgerDecision(name, "missing", BLOCK, "in the baseline ledger, not in this one"))
+            decisions.append(
+                LedgerDecision(name, "missing", BLOCK, "in the baseline ledger, not in this one")
+            )
     unowned = [d for d in decisions if d.decision == QUARANTINE and d.case not in entries]
     blocks = [*_binding_blocks(ledger, baseline)]
     blocks += [f"{d.case}: {d.state}: {d.reason}" for d in decisions if d.decision == BLOCK]
@@ -4787,7 +4733,361 @@ def check_ledger(
 
 
 # ==================================================================================================
-# 16. Promptfoo
+# 16. Proving
+# ==================================================================================================
+
+CAUGHT, SURVIVED, NOT_APPLICABLE = "caught", "survived", "not applicable"
+_CASE_BLIND = frozenset(("icontains", "numeric", "max-chars"))
+
+
+class Fault(NamedTuple):
+    """One way an answer goes wrong: `plant(case, answer, others)` gives the faulty answer, or None
+    when it cannot matter to this case. `others` are passing answers of other cases."""
+
+    name: str
+    stands_for: str
+    plant: Callable[[Case, str, Sequence[str]], str | None]
+
+
+FAULTS: dict[str, Fault] = {}
+Planter = Callable[[Case, str, Sequence[str]], Optional[str]]
+
+
+def fault(name: str, stands_for: str) -> Callable[[Planter], Planter]:
+    """Registers the decorated planter as a synthetic fault."""
+
+    def register(plant: Planter) -> Planter:
+        FAULTS[name] = Fault(name, stands_for, plant)
+        return plant
+
+    return register
+
+
+@fault("empty", "the model, or what stands before it, gave nothing")
+def _plant_empty(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return ""
+
+
+@fault("refusal", "a safety change made the model decline")
+def _plant_refusal(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return "I'm sorry, but I can't help with that."
+
+
+@fault("cut in half", "max_tokens, or a stream that broke")
+def _plant_cut(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return answer[: len(answer) // 2] if len(answer) > 1 else None
+
+
+@fault("wrapped in prose", "a chattier model")
+def _plant_prose(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return f"Sure! Here is the answer:\n\n{answer}\n\nLet me know if you need anything else."
+
+
+@fault("fenced", "a model that formats everything as Markdown")
+def _plant_fence(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return f"```\n{answer}\n```"
+
+
+def _json_answer(answer: str) -> Any:
+    try:
+        return parse_json(answer)
+    except JsonError:
+        return None
+
+
+@fault("field removed", "a required field that the model forgets")
+def _plant_field(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    document = _json_answer(answer)
+    schemas = [a.source["value"] for a in case.assertions if a.type == "json-schema"]
+    required = [key for schema in schemas for key in schema.get("required", ())] or document
+    if not isinstance(document, dict) or not document:
+        return None
+    lost = next((key for key in required if key in document), None)
+    return json.dumps({key: value for key, value in document.items() if key != lost})
+
+
+@fault("number off", "arithmetic, or a unit, that slipped")
+def _plant_number(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    planted = re.sub(r"\d+", lambda match: str(int(match[0][:15]) + 7), answer, count=1)
+    return planted if planted != answer else None
+
+
+def _swapped(value: Any) -> Any:
+    """The value with its first two unlike texts exchanged, wherever they stand side by side."""
+    items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+    texts = [(key, item) for key, item in items if isinstance(item, str)]
+    pair = next(((a, b) for a, b in itertools.combinations(texts, 2) if a[1] != b[1]), None)
+    if pair is None:
+        return None
+    moved = dict(items)
+    moved[pair[0][0]], moved[pair[1][0]] = pair[1][1], pair[0][1]
+    return moved if isinstance(value, dict) else list(moved.values())
+
+
+@fault("labels swapped", "a mapping or an index that is off by one")
+def _plant_swap(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    document = _json_answer(answer)
+    swapped = _swapped(document) if isinstance(document, (dict, list)) else None
+    return None if swapped is None else json.dumps(swapped)
+
+
+@fault("another case's answer", "answers that were joined to the wrong questions")
+def _plant_other(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return next((other for other in others if other != answer), None)
+
+
+@fault("shouted", "a model, or a template, that changes letter case")
+def _plant_shout(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    blind = all(a.base_type in _CASE_BLIND or a.negated for a in case.assertions)
+    return None if blind or answer.upper() == answer else answer.upper()
+
+
+class Trial(NamedTuple):
+    """One fault planted into one case, and whether its assertions noticed."""
+
+    case: str
+    fault: str
+    outcome: str
+    planted: str = ""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `prove` found: `complaints` make the exit code 1."""
+
+    trials: tuple[Trial, ...]
+    complaints: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def score(self) -> Fraction | None:
+        """Caught faults over applicable ones, None when none applies."""
+        counts = Counter(trial.outcome for trial in self.trials)
+        applicable = counts[CAUGHT] + counts[SURVIVED]
+        return Fraction(counts[CAUGHT], applicable) if applicable else None
+
+
+def notices(case: Case, answer: str, tools: Tools) -> bool:
+    """Whether any assertion of the case complains about this answer."""
+    return not all(check_assertion(a, answer, tools).passed for a in case.assertions)
+
+
+def _recorded(case: Case, tools: Tools) -> Iterator[str]:
+    for answer in case.examples.get("pass", ()):
+        if notices(case, answer, tools):
+            yield f"{case.id}: a recorded good answer fails: {quoted(answer)}"
+    for entry in case.examples.get("fail", ()):
+        if not notices(case, entry["output"], tools):
+            yield f"{case.id}: a recorded fault passes ({entry['because']}): {quoted(entry['output'])}"
+
+
+def _undocumented(case: Case) -> Iterator[str]:
+    wanted = {
+        "why": case.why,
+        "fixture.reduced": case.fixture.get("reduced"),
+        "fixture.real": case.fixture.get("real"),
+        "examples.pass": case.examples.get("pass"),
+        "examples.fail": case.examples.get("fail"),
+    }
+    missing = [key for key, value in wanted.items() if not value]
+    if missing:
+        yield f"{case.id}: has no {', '.join(missing)}"
+
+
+def _trials(case: Case, answer: str, others: Sequence[str], tools: Tools) -> Iterator[Trial]:
+    for entry in FAULTS.values():
+        planted = entry.plant(case, answer, others)
+        if planted is None:
+            yield Trial(case.id, entry.name, NOT_APPLICABLE)
+        else:
+            outcome = CAUGHT if notices(case, planted, tools) else SURVIVED
+            yield Trial(case.id, entry.name, outcome, planted)
+
+
+def prove(
+    cases: Sequence[Case], answers: Mapping[str, str], tools: Tools, *, strict: bool = False,
+    min_score: Fraction | None = None,
+) -> Proof:  # fmt: skip
+    """Plants every fault into a passing answer of every case: the case's own first example, else
+    `answers` (by case id). Nothing is asked of any model."""
+    good = {c.id: (c.examples.get("pass") or [answers.get(c.id)])[0] for c in cases}
+    trials, complaints, notes = [], [], []
+    for case in cases:
+        complaints += [*_recorded(case, tools), *(_undocumented(case) if strict else ())]
+        answer = good[case.id]
+        if answer is None or notices(case, answer, tools):
+            notes.append(f"{case.id}: no passing answer to plant faults into")
+            complaints += [f"{case.id}: critical, and nothing proves it"] if case.critical else []
+            continue
+        others = [text for name, text in good.items() if name != case.id and text is not None]
+        found = list(_trials(case, answer, others, tools))
+        if case.critical and not any(trial.outcome == CAUGHT for trial in found):
+            complaints.append(f"{case.id}: critical, and catches nothing")
+        trials += found
+    if not trials:
+        raise UsageError("nothing to prove: no case has a passing answer (give examples, or --results)")
+    proof = Proof(tuple(trials), tuple(complaints), tuple(notes))
+    if min_score is not None and (proof.score is None or proof.score < min_score):
+        complaint = f"the score is below --min-score {float(min_score):g}"
+        proof = replace(proof, complaints=(*proof.complaints, complaint))
+    return proof
+
+
+def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
+    """The proof, also held against a version of the application: the broken one must turn a case
+    red, the fixed one none."""
+    note = f"{version} version: {len(red)} cases red" + (f" ({names(red)})" if red else "")
+    wrong = version == "broken" and not red or version == "fixed" and bool(red)
+    complaints = (*proof.complaints, note) if wrong else proof.complaints
+    return replace(proof, notes=(*proof.notes, note), complaints=complaints)
+
+
+def _rescored_sample(sample: Sample, case: Case, old: CaseResult, tools: Tools) -> Sample:
+    if sample.error is not None or {FILTERED, NO_TEXT} & set(sample.flags):
+        return sample
+    if sample.output is None:
+        raise UsageError(f"case {case.id!r}: its answers were not kept (--no-outputs)")
+    if case.has_rubric and tools.judge is None:
+        raise UsageError(f"case {case.id!r}: has a rubric, and rescoring asks no judge: run it again")
+    results = tuple(check_assertion(a, sample.output, tools) for a in case.assertions)
+    return sample._replace(assertions=results)
+
+
+def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
+    """The run's stored answers under the suite's assertions; cases whose digest did not change stay
+    as they are. Raises UsageError where a case was asked something else than the suite asks."""
+    cases = {case.id: case for case in suite.cases}
+    results = []
+    for old in run.cases:
+        case = cases.get(old.id)
+        if case is None:
+            raise UsageError(f"case {old.id!r}: is in the results, not in the suite")
+        if case.sha256 != old.sha256:
+            if old.asked_sha256 != asked_sha256(suite, case):
+                raise UsageError(f"case {old.id!r}: its input or prompt changed too: run it again")
+            samples = tuple(_rescored_sample(sample, case, old, tools) for sample in old.samples)
+            old = replace(
+                old, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
+            )
+        results.append(replace(old, critical=case.critical, why=case.why, tags=case.tags, group=case.group))
+    return replace(run, cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
+
+
+# ==================================================================================================
+# 17. Calibration
+# ==================================================================================================
+
+CALIBRATION_SCHEMA = "minieval/calibration/1"
+CONFUSION = ("both_pass", "judge_only", "human_only", "both_fail")
+
+
+class LabelledItem(NamedTuple):
+    """An answer with its rubric and people's labels; `human` is their majority."""
+
+    output: str
+    rubric: str
+    humans: tuple[bool, ...]
+    critical: bool = False
+
+    @property
+    def human(self) -> bool:
+        return 2 * sum(self.humans) > len(self.humans)
+
+
+class JudgedItem(NamedTuple):
+    """A labelled item with the judge's verdicts, one a repeat; unreadable counts as not passed."""
+
+    item: LabelledItem
+    verdicts: tuple[JudgeVerdict, ...]
+
+    @property
+    def passed(self) -> bool:
+        return self.verdicts[0].passed is True
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A judge measured against people. Counts are of items, by first verdict."""
+
+    both_pass: int
+    judge_only: int
+    human_only: int
+    both_fail: int
+    critical_false_passes: int
+    critical_fails: int
+    contradictions: int
+    unreadable: int
+    kappa: Kappa | None
+    people_agreement: float | None
+    disagreements: tuple[JudgedItem, ...]
+
+    @property
+    def items(self) -> int:
+        return self.both_pass + self.judge_only + self.human_only + self.both_fail
+
+    @property
+    def agreement(self) -> float:
+        return (self.both_pass + self.both_fail) / self.items
+
+
+def _label(where: str, document: object) -> LabelledItem:
+    fields: dict[str, Field] = {"output": _any_text, "rubric": _text, "human": _flag, "critical": _flag}
+    fields.update(humans=_list, note=_any_text)
+    found = read_fields(where, document, fields)
+    if ("human" in found) == ("humans" in found) or not {"output", "rubric"} <= set(found):
+        raise UsageError(f"{where}: needs output, rubric, and human (true or false) or humans (a list)")
+    humans = [_flag(f"{where}: humans", value) for value in found.get("humans", [found.get("human")])]
+    if not humans or 2 * sum(humans) == len(humans):
+        raise UsageError(f"{where}: humans: needs a majority")
+    return LabelledItem(found["output"], found["rubric"], tuple(humans), found.get("critical", False))
+
+
+def parse_labels(text: str) -> list[LabelledItem]:
+    """People's labels, JSONL. Raises UsageError naming the line; none is an error too."""
+    items = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                items.append(_label(f"line {number}", parse_json(line)))
+            except JsonError as error:
+                raise UsageError(f"line {number}: {error}") from None
+    if not items:
+        raise UsageError("holds no label, so there is nothing to measure the judge by")
+    return items
+
+
+def _people_agreement(items: Sequence[LabelledItem]) -> float | None:
+    """Share of agreeing pairs of people over all items with several labels: the judge's ceiling."""
+    agree = total = 0
+    for item in items:
+        for one, other in itertools.combinations(item.humans, 2):
+            agree += one == other
+            total += 1
+    return agree / total if total else None
+
+
+def calibrate(judged: Sequence[JudgedItem]) -> Calibration:
+    """The figures of a judge, from its verdicts on labelled items."""
+    table = Counter((entry.passed, entry.item.human) for entry in judged)
+    both, judge, human, neither = (table[p, h] for p in (True, False) for h in (True, False))
+    critical = [entry for entry in judged if entry.item.critical and not entry.item.human]
+    return Calibration(
+        both_pass=both,
+        judge_only=judge,
+        human_only=human,
+        both_fail=neither,
+        critical_false_passes=sum(entry.passed for entry in critical),
+        critical_fails=len(critical),
+        contradictions=sum(len({v.passed for v in entry.verdicts}) > 1 for entry in judged),
+        unreadable=sum(v.passed is None for entry in judged for v in entry.verdicts),
+        kappa=cohen_kappa(both, judge, human, neither),
+        people_agreement=_people_agreement([entry.item for entry in judged]),
+        disagreements=tuple(entry for entry in judged if entry.passed != entry.item.human),
+    )
+
+
+# ==================================================================================================
+# 18. Promptfoo
 # ==================================================================================================
 
 PROMPTFOO_DIFFERS: Mapping[str, str] = {
@@ -4896,8 +5196,13 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
         ],
     }
     if judge_model is not None:
-        judge = {"id": f"openai:chat:{judge_model}", "config": {**endpoint, "passthrough": {"temperature": 0, "seed": 0}}}
-        document["defaultTest"] = {"options": {"provider": judge, "rubricPrompt": JUDGE_TEMPLATE.rstrip("\n")}}
+        judge = {
+            "id": f"openai:chat:{judge_model}",
+            "config": {**endpoint, "passthrough": {"temperature": 0, "seed": 0}},
+        }
+        document["defaultTest"] = {
+            "options": {"provider": judge, "rubricPrompt": JUDGE_TEMPLATE.rstrip("\n")}
+        }
     document["tests"] = [
         {
             "description": case.id,
@@ -4908,14 +5213,17 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
     ]
     used = {assertion.base_type for case in cases for assertion in case.assertions}
     notes = [f"# {kind}: {PROMPTFOO_DIFFERS[kind]}" for kind in sorted(used & set(PROMPTFOO_DIFFERS))]
-    skipped = [f"# skipped: {printable(c.id)}: {printable(c.skip)}" for c in suite.cases if c.skip is not None]
+    skipped = [
+        f"# skipped: {printable(c.id)}: {printable(c.skip)}" for c in suite.cases if c.skip is not None
+    ]
     head = ["# Written by minieval promptfoo-config; where the two tools differ:", *notes, *skipped]
     return "\n".join([*head, *yaml_lines(document)]) + "\n"
 
 
 # ==================================================================================================
-# 17. Documents
+# 19. Documents
 # ==================================================================================================
+
 
 def json_line(value: object) -> str:
     """Compact JSON with sorted keys, readable unless it holds a lone surrogate."""
@@ -4979,6 +5287,7 @@ def case_document(case: CaseResult) -> dict[str, Any]:
     document: dict[str, Any] = {
         "id": case.id,
         "sha256": case.sha256,
+        "asked_sha256": case.asked_sha256,
         "verdict": case.verdict,
         "critical": case.critical,
         "has_rubric": case.has_rubric,
@@ -5110,6 +5419,7 @@ def _samples(where: str, value: object) -> tuple[Sample, ...]:
 _RESULT_CASE_FIELDS: Mapping[str, Field] = {
     "id": _text,
     "sha256": _text,
+    "asked_sha256": _any_text,
     "verdict": _text,
     "critical": _flag,
     "has_rubric": _flag,
@@ -5329,8 +5639,59 @@ def last_decision(text: str) -> tuple[str, str] | None:
     return _any_text("when", record.get("when")), _any_text("reason", record.get("reason"))
 
 
+def proof_document(proof: Proof) -> dict[str, Any]:
+    """A proof as JSON."""
+    return {
+        "schema": "minieval/proof/1",
+        "score": _float(proof.score),
+        "complaints": list(proof.complaints),
+        "notes": list(proof.notes),
+        "trials": [trial._asdict() for trial in proof.trials],
+    }
+
+
+def calibration_document(
+    found: Calibration, judge: str, served: Sequence[str], labels_sha256: str, min_kappa: float, when: str
+) -> dict[str, Any]:
+    """A calibration record: which judge under which prompt, measured by which labels, and how well."""
+    kappa = found.kappa
+    return {
+        "schema": CALIBRATION_SCHEMA,
+        "judge": judge,
+        "served": list(served),
+        "prompt_sha256": None if judge == KEYWORD_JUDGE else judge_prompt_sha256(),
+        "labels_sha256": labels_sha256,
+        "when": when,
+        "min_kappa": min_kappa,
+        "kappa": kappa and {"value": kappa.value, "low": kappa.low, "high": kappa.high},
+        "items": found.items,
+        "confusion": {key: getattr(found, key) for key in CONFUSION},
+        "agreement": found.agreement,
+        "people_agreement": found.people_agreement,
+        "critical": {"false_passes": found.critical_false_passes, "fails": found.critical_fails},
+        "contradictions": found.contradictions,
+        "unreadable": found.unreadable,
+    }
+
+
+def parse_calibration(text: str) -> dict[str, Any]:
+    """A calibration record, checked as far as runs and gates use it."""
+    try:
+        document = check_schema(parse_json(text), CALIBRATION_SCHEMA)
+    except JsonError as error:
+        raise UsageError(f"is cut short or not JSON: {error}") from None
+    _text("judge", document.get("judge"))
+    confusion = read_fields("confusion", document.get("confusion"), dict.fromkeys(CONFUSION, _whole))
+    if set(confusion) != set(CONFUSION):
+        raise UsageError(f"confusion: needs {', '.join(CONFUSION)}")
+    kappa = document.get("kappa")
+    if kappa is not None and not isinstance(_object("kappa", kappa).get("value"), (int, float)):
+        raise UsageError("kappa: has no value")
+    return document
+
+
 # ==================================================================================================
-# 18. Reports
+# 20. Reports
 # ==================================================================================================
 
 WIDTH = 80
@@ -5636,7 +5997,13 @@ def render_ledger_markdown(report: LedgerReport) -> str:
     lines = [f"### ledger: {report.decision.upper()}", "", "| case | passes | state | decision | why |"]
     lines.append("|---|---|---|---|---|")
     for d in report.decisions:
-        cells = [markdown_text(d.case), f"{d.passes} of {d.runs}", d.state, d.decision, markdown_text(d.reason)]
+        cells = [
+            markdown_text(d.case),
+            f"{d.passes} of {d.runs}",
+            d.state,
+            d.decision,
+            markdown_text(d.reason),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", *(f"- {markdown_text(text, 600)}" for text in (*report.blocks, *report.notes))]
     return "\n".join(lines) + "\n"
@@ -5652,6 +6019,80 @@ def render_ledger_junit(report: LedgerReport, timestamp: str) -> str:
     outcome = "failure" if report.blocks else "pass"
     verdict = JUnitCase("minieval ledger", outcome, report.decision, "\n".join(report.blocks))
     return render_junit("minieval ledger", "", timestamp, [*cases, verdict])
+
+
+_TRIAL_MARKS = {CAUGHT: "x", SURVIVED: "!", NOT_APPLICABLE: "."}
+
+
+def render_proof(proof: Proof) -> str:
+    """Which faults each case caught (x), let pass (!) or cannot meet (.), the score last."""
+    lines = [f"{index:2}  {entry.name}: {entry.stands_for}" for index, entry in enumerate(FAULTS.values(), 1)]
+    lines += ["", " " * 27 + "".join(f"{index:3}" for index in range(1, len(FAULTS) + 1))]
+    by_case: dict[str, list[Trial]] = {}
+    for trial in proof.trials:
+        by_case.setdefault(trial.case, []).append(trial)
+    for case, trials in by_case.items():
+        marks = "".join(f"{_TRIAL_MARKS[trial.outcome]:>3}" for trial in trials)
+        lines.append(f"{printable(shorten(case, 40)):27}{marks}")
+    survivors = [trial for trial in proof.trials if trial.outcome == SURVIVED]
+    if survivors:
+        lines += ["", "survived (the case passes this answer)"]
+        lines += [f"  {printable(t.case)}: {t.fault}: {quoted(t.planted)}" for t in survivors]
+    lines += [line for note in proof.notes for line in wrapped(printable(note))]
+    if proof.complaints:
+        lines += ["", "because", *(line for text in proof.complaints for line in wrapped(printable(text)))]
+    applicable = sum(trial.outcome != NOT_APPLICABLE for trial in proof.trials)
+    verdict = "NOT PROVED" if proof.complaints else "PROVED"
+    lines += ["", f"{verdict}: {applicable - len(survivors)} of {applicable} planted faults caught"]
+    return "\n".join(lines) + "\n"
+
+
+def render_rescore(old: Run, new: Run) -> str:
+    """What flipped under the edited assertions."""
+    before = {case.id: case.verdict for case in old.cases}
+    flips = [case for case in new.cases if case.verdict != before.get(case.id)]
+    lines = [f"  {printable(case.id)}: {before.get(case.id)} to {case.verdict}" for case in flips]
+    return "\n".join([*lines, f"{len(flips)} of {len(new.cases)} cases flipped"]) + "\n"
+
+
+def render_calibration(found: Calibration, judge: str, min_kappa: float) -> str:
+    """How far a judge agrees with people, the verdict last."""
+    human_fails, human_passes = found.judge_only + found.both_fail, found.both_pass + found.human_only
+    rates = (
+        ("false passes", found.judge_only, human_fails),
+        ("false fails", found.human_only, human_passes),
+        ("false passes on critical items", found.critical_false_passes, found.critical_fails),
+    )
+    lines = [
+        f"judge {printable(judge)} on {found.items} labelled items",
+        f"{'':20}{'people pass':>12}{'people fail':>12}",
+        f"{'judge passes':20}{found.both_pass:12}{found.judge_only:12}",
+        f"{'judge fails':20}{found.human_only:12}{found.both_fail:12}",
+        f"agreement {found.agreement:.2f}",
+    ]
+    if found.people_agreement is not None:
+        lines.append(f"people agree with each other {found.people_agreement:.2f}: the ceiling")
+    lines += [f"{word} {k} of {n} {_interval(wilson_interval(k, n))}" for word, k, n in rates]
+    if found.unreadable:
+        lines.append(f"{found.unreadable} unreadable replies, counted as failed")
+    if found.contradictions:
+        lines.append(f"the judge contradicted itself on {found.contradictions} items")
+    for entry in found.disagreements:
+        word = "passed" if entry.passed else "failed"
+        lines += wrapped(
+            f"judge {word}, people not: {quoted(entry.item.output)}: {printable(entry.verdicts[0].reason)}"
+        )
+    if found.kappa is None:
+        return (
+            "\n".join([*lines, "", "kappa is undefined: the labels, or the judge, know one class only"])
+            + "\n"
+        )
+    kappa = found.kappa
+    word = "at or above" if kappa.value >= min_kappa else "BELOW"
+    verdict = (
+        f"kappa {kappa.value:.2f} ({kappa.low:.2f} to {kappa.high:.2f}), {word} --min-kappa {min_kappa:g}"
+    )
+    return "\n".join([*lines, "", verdict]) + "\n"
 
 
 def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results file") -> str:
@@ -5684,9 +6125,7 @@ class JUnitCase(NamedTuple):
     seconds: float = 0.0
 
 
-def render_junit(
-    suite: str, file: str, timestamp: str, cases: Sequence[JUnitCase]
-) -> str:
+def render_junit(suite: str, file: str, timestamp: str, cases: Sequence[JUnitCase]) -> str:
     """JUnit XML: counts on both levels, nothing that XML 1.0 forbids, seconds without exponent."""
     counts = Counter(case.outcome for case in cases)
     attributes = {
@@ -5765,8 +6204,9 @@ def render_gate_junit(reports: Sequence[GateReport]) -> str:
 
 
 # ==================================================================================================
-# 19. World
+# 21. World
 # ==================================================================================================
+
 
 @dataclass(frozen=True)
 class World:
@@ -5907,7 +6347,9 @@ def load(path: str, parse: Callable[[str], _Parsed]) -> _Parsed:
 def load_suite(path: str) -> Suite:
     """A suite from its file; the files that it names are relative to it."""
     folder = os.path.dirname(path)
-    return load(path, lambda text: parse_suite(text, path, lambda name: read_text(os.path.join(folder, name))))
+    return load(
+        path, lambda text: parse_suite(text, path, lambda name: read_text(os.path.join(folder, name)))
+    )
 
 
 def load_run(path: str) -> Run:
@@ -6042,8 +6484,12 @@ def git(world: World, *words: str) -> str | None:
     """What a git command prints, None when it fails or there is no git."""
     try:
         done = subprocess.run(
-            ["git", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-            env=clean_environ(world.environ), timeout=10,
+            ["git", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            env=clean_environ(world.environ),
+            timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -6067,7 +6513,7 @@ def environment(world: World) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 20. HTTP
+# 22. HTTP
 # ==================================================================================================
 
 # ---------------------------------------------------------------------------------------------
@@ -6287,10 +6733,7 @@ class HttpClient:
     """
 
     def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.perf_counter,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        self, *, clock: Callable[[], float] = time.perf_counter, max_body_bytes: int = MAX_BODY_BYTES
     ) -> None:
         self._clock = clock
         self._max_body_bytes = max_body_bytes
@@ -6301,9 +6744,7 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
         self._closed = False
 
-    def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, deadline_s: float
-    ) -> RawReply:
+    def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline_s: float) -> RawReply:
         """Return the whole reply to one POST, whatever its status.
 
         Raises ProviderError when there is none within `deadline_s`. A kept connection that the
@@ -6596,7 +7037,7 @@ def call_with_retries(
 
 
 # ==================================================================================================
-# 21. Runner
+# 23. Runner
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
@@ -6704,6 +7145,65 @@ class OpenAIChatProvider:
         return reply, raw.latency_ms
 
 
+class ExecProvider:
+    """Asks a program instead of an endpoint, so that a test takes the application's own road.
+
+    It gets one JSON object on stdin (id, input, messages, vars, seed; never the reference) and
+    answers on stdout: text, or an object with `output` and optionally `model`, `usage`,
+    `finish_reason`. It is ended at the deadline; a failure carries the tail of its stderr.
+    """
+
+    def __init__(self, line: str, world: World, timeout_s: float) -> None:
+        self.model = line
+        self._words = shlex.split(line, posix=os.name != "nt")
+        if not self._words:
+            raise UsageError("--exec: needs a command")
+        self._world, self._timeout_s = world, timeout_s
+        self.request: dict[str, Any] = {}
+        self.dropped: tuple[str, ...] = ()
+
+    def __call__(self, question: Question) -> Answer:
+        """Raises ProviderError when the program fails, hangs or gives nothing readable."""
+        case = question.case
+        given = {"id": case.id, "input": case.input, "vars": dict(case.vars), "seed": question.seed}
+        given["messages"] = list(question.messages)
+        started = self._world.clock()
+        try:
+            status, stdout, stderr = run_program(
+                self._words,
+                json.dumps(given).encode("ascii"),
+                self._timeout_s,
+                clean_environ(self._world.environ),
+            )
+        except subprocess.TimeoutExpired:
+            raise ProviderError("timeout", f"the program took over {self._timeout_s:g} s") from None
+        if status != 0:
+            tail = stderr[-400:].decode("utf-8", "replace").strip()
+            raise ProviderError("program", f"the program left with {status}: {tail or '(no stderr)'}")
+        return Answer(_program_reply(stdout), (self._world.clock() - started) * 1000, 1)
+
+
+def _program_reply(stdout: bytes) -> Reply:
+    try:
+        text = stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProviderError("program", "the program's answer is not UTF-8") from None
+    text = text[:-1] if text.endswith("\n") else text
+    try:
+        document = parse_json(text)
+    except JsonError:
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("output"), str):
+        return Reply(text)
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    texts = {"finish_reason": document.get("finish_reason"), "model": document.get("model")}
+    counts = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
+    known: dict[str, Any] = {key: text for key, text in texts.items() if isinstance(text, str)}
+    known.update({key: n for key, n in counts.items() if type(n) is int and n >= 0})
+    return Reply(document["output"], **known)
+
+
 class Call(NamedTuple):
     """One sample to be asked: `lane` is the index of the model."""
 
@@ -6769,7 +7269,9 @@ def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sam
     which keeps the answer, so that a resumed run judges it without paying for it again."""
     meter = _JudgeMeter(tools.judge)
     judge = meter if tools.judge is not None else None
-    flags = reply_flags(reply) + ((SPEAKS_TO_JUDGE,) if case.has_rubric and speaks_to_judge(reply.text) else ())
+    flags = reply_flags(reply) + (
+        (SPEAKS_TO_JUDGE,) if case.has_rubric and speaks_to_judge(reply.text) else ()
+    )
     try:
         results = grade(case, reply, Tools(tools.search, judge))
     except ProviderError as error:
@@ -7102,6 +7604,7 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
                 case.id,
                 case.sha256,
                 tuple(sample for sample in found if sample is not None),
+                asked_sha256(suite, case),
                 case.critical,
                 case.group,
                 case.tags,
@@ -7118,8 +7621,9 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
 
 
 # ==================================================================================================
-# 22. Stub server
+# 24. Stub server
 # ==================================================================================================
+
 
 def stub_tokens(text: str) -> int:
     """The stub's fixed rule for usage: a token for each four bytes of UTF-8, rounded up."""
@@ -7148,7 +7652,9 @@ class StubScript:
     invented: LookupError says which answer the script lacks.
     """
 
-    def __init__(self, suite: Suite, models: Mapping[str, Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]):
+    def __init__(
+        self, suite: Suite, models: Mapping[str, Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
+    ):
         self.models, self.faults = models, faults
         self._cases = {self._key(case_messages(suite, case)): case.id for case in suite.cases}
         self._calls = 0
@@ -7292,11 +7798,7 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
             "created": 0,
             "model": model,
             "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": "stop",
-                }
+                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
             ],
             "usage": {
                 "prompt_tokens": asked,
@@ -7326,8 +7828,12 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
         self._send(status, fault.get("body", message), fault)
         return True
 
-    def _send(self, status: int, document: Any, fault: Mapping[str, Any] = types.MappingProxyType({})) -> None:
-        body = (document if isinstance(document, str) else json.dumps(document)).encode("utf-8", "surrogatepass")
+    def _send(
+        self, status: int, document: Any, fault: Mapping[str, Any] = types.MappingProxyType({})
+    ) -> None:
+        body = (document if isinstance(document, str) else json.dumps(document)).encode(
+            "utf-8", "surrogatepass"
+        )
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         headers.update({name: str(value) for name, value in fault.get("headers", {}).items()})
         self.send_response(status)
@@ -7382,7 +7888,7 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 
 
 # ==================================================================================================
-# 23. Commands
+# 25. Commands
 # ==================================================================================================
 
 Commands = Any  # argparse keeps the type of add_subparsers() private
@@ -7422,6 +7928,7 @@ def bounded(kind: Callable[[str], Any], low: float, high: float, what: str) -> C
 positive = bounded(int, 1, 10_000, "a whole number from 1 to 10000")
 seconds = bounded(float, 0.001, 1e7, "a number of seconds above 0")
 dollars = bounded(float, 1e-9, 1e9, "an amount of US dollars above 0")
+jobs_number = bounded(int, 1, 256, "1 to 256")
 share = bounded(float, 0.0, 1.0, "a share from 0 to 1")
 alpha_level = bounded(float, 1e-9, 0.5, "above 0 and at most 0.5")
 port_number = bounded(int, 0, 65535, "a port from 0 to 65535")
@@ -7439,11 +7946,15 @@ def add_run(commands: Commands) -> None:
     )
     parser.add_argument("--suite", required=True, help="the suite, a JSON file")
     add_endpoint_options(parser)
-    parser.add_argument("--model", required=True, action="append", help="the model to ask; repeat to interleave several")
+    parser.add_argument(
+        "--model", required=True, action="append", help="the model to ask; repeat to interleave several"
+    )
     parser.add_argument("--judge", help="who decides rubrics: a model's name, or 'keyword'")
     parser.add_argument("--judge-base-url", help="the judge's endpoint (default: --base-url)")
-    parser.add_argument("--samples", type=positive, default=1, help="samples a case, with seeds 0 to N-1 (default 1)")
-    parser.add_argument("-j", "--jobs", type=bounded(int, 1, 256, "1 to 256"), default=4, help="calls at a time (default 4)")
+    parser.add_argument(
+        "--samples", type=positive, default=1, help="samples a case, with seeds 0 to N-1 (default 1)"
+    )
+    parser.add_argument("-j", "--jobs", type=jobs_number, default=4, help="calls at a time (default 4)")
     parser.add_argument("--out", help="results file; with several models a folder")
     parser.add_argument("--junit", help="also write JUnit XML here")
     parser.add_argument("--no-outputs", action="store_true", help="keep digests instead of answers")
@@ -7453,20 +7964,36 @@ def add_run(commands: Commands) -> None:
     parser.add_argument("--max-time", type=seconds, help="seconds after which no new call starts")
     parser.add_argument("--max-cost-usd", type=dollars, help="stop asking when this much is spent")
     parser.add_argument("--baseline", help="results file for --fail-fast")
-    parser.add_argument("--fail-fast", action="store_true", help="critical cases first; stop at the first that regressed")
+    parser.add_argument(
+        "--fail-fast", action="store_true", help="critical cases first; stop at the first that regressed"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
-def add_endpoint_options(parser: argparse.ArgumentParser) -> None:
+def add_endpoint_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """How an endpoint is reached; keys come from the environment only."""
-    parser.add_argument("--base-url", required=True, help="any OpenAI-compatible endpoint, with or without /v1")
-    parser.add_argument("--api-key-env", default="OPENAI_API_KEY", help="variable with the key (default OPENAI_API_KEY)")
-    parser.add_argument("--api-key-header", default="Authorization", help="header for the key (Azure: api-key)")
     parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME=ENVVAR", help="another header, its value from a variable"
+        "--base-url", required=required, help="any OpenAI-compatible endpoint, with or without /v1"
     )
-    parser.add_argument("--timeout", type=seconds, default=120.0, help="seconds for a call with its retries (default 120)")
-    parser.add_argument("--attempts", type=bounded(int, 1, 20, "1 to 20"), default=5, help="attempts a call (default 5)")
+    parser.add_argument(
+        "--api-key-env", default="OPENAI_API_KEY", help="variable with the key (default OPENAI_API_KEY)"
+    )
+    parser.add_argument(
+        "--api-key-header", default="Authorization", help="header for the key (Azure: api-key)"
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=ENVVAR",
+        help="another header, its value from a variable",
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=120.0, help="seconds for a call with its retries (default 120)"
+    )
+    parser.add_argument(
+        "--attempts", type=bounded(int, 1, 20, "1 to 20"), default=5, help="attempts a call (default 5)"
+    )
 
 
 class Endpoint(NamedTuple):
@@ -7544,7 +8071,9 @@ def _judge(
         for case in suite.cases:
             for assertion in case.assertions:
                 if assertion.base_type == "rubric" and not rubric_phrases(assertion.value):
-                    raise UsageError(f"case {case.id!r}: the keyword judge needs a phrase in quotes in its rubric")
+                    raise UsageError(
+                        f"case {case.id!r}: the keyword judge needs a phrase in quotes in its rubric"
+                    )
         return keyword_judge, {"model": KEYWORD_JUDGE, "prompt_sha256": None, "endpoint": None}
     base = _base_url("--judge-base-url", args.judge_base_url or args.base_url)
     provider = _provider(args, world, shared, base, args.judge, request={})
@@ -7581,7 +8110,9 @@ def _estimate(suite: Suite, args: argparse.Namespace, calls: Sequence[Call]) -> 
         price = suite.prices.get(model)
         mine = [call for call in calls if call.lane == index]
         if price is None:
-            lines.append(f"{printable(model)}: {len(mine)} calls, cost unknown: the suite has no price for it")
+            lines.append(
+                f"{printable(model)}: {len(mine)} calls, cost unknown: the suite has no price for it"
+            )
             continue
         asked = sum(stub_tokens(m["content"]) for call in mine for m in case_messages(suite, call.case))
         most = suite.request.get("max_tokens")
@@ -7597,7 +8128,9 @@ def _fail_fast_cases(args: argparse.Namespace, suite: Suite) -> frozenset[str]:
     if args.baseline is None:
         raise UsageError("--fail-fast needs --baseline: it stops at a critical case that regressed")
     passed = {case.id for case in gated(load_run(args.baseline)) if case.verdict == PASS}
-    return frozenset(case.id for case in suite.cases if case.critical and case.id in passed and not case.min_pass)
+    return frozenset(
+        case.id for case in suite.cases if case.critical and case.id in passed and not case.min_pass
+    )
 
 
 def _open_lanes(
@@ -7606,7 +8139,9 @@ def _open_lanes(
     base = _base_url("--base-url", args.base_url)
     lanes = []
     for model, out in zip(args.model, _out_paths(args, "out")):
-        provider = _provider(args, world, shared, base, model, request=suite.request, strip=suite.strip_thinking)
+        provider = _provider(
+            args, world, shared, base, model, request=suite.request, strip=suite.strip_thinking
+        )
         lane = Lane(model, provider, suite.prices.get(model), tools)
         if out is not None:
             prepare_output(out)
@@ -7630,7 +8165,9 @@ def _finished_run(
     dropped = [f"the endpoint does not take {name}: asked without it" for name in provider.dropped]
     thinking = sum(THINKING in sample.flags for case in cases for sample in case.samples)
     if thinking and not suite.strip_thinking:
-        dropped.append(f'{thinking} answers hold a <think> block and are graded with it ("thinking": "strip" drops it)')
+        dropped.append(
+            f'{thinking} answers hold a <think> block and are graded with it ("thinking": "strip" drops it)'
+        )
     return Run(
         suite.name, suite.path.replace("\\", "/"), suite.sha256, suite.prompt_sha256, lane.model,
         _base_url("--base-url", args.base_url).shown, cases, suite.policy, provider.request, judge, args.samples,
@@ -7687,7 +8224,10 @@ def _report_runs(
             exit_code = exit_code or EXIT_NO
             if args.out:
                 tell(world, f"to go on: {resume_command(args)}")
-        elif args.min_pass_rate is not None and summary.passed < Fraction(str(args.min_pass_rate)) * summary.cases:
+        elif (
+            args.min_pass_rate is not None
+            and summary.passed < Fraction(str(args.min_pass_rate)) * summary.cases
+        ):
             say(world, f"below --min-pass-rate {args.min_pass_rate:g}")
             exit_code = exit_code or EXIT_NO
     return exit_code
@@ -7711,16 +8251,22 @@ def add_gate(commands: Commands) -> None:
         cmd_gate,
     )
     parser.add_argument("--baseline", required=True, help="results of what is in production")
-    parser.add_argument("--candidate", required=True, action="append", help="results of what wants to ship; repeatable")
+    parser.add_argument(
+        "--candidate", required=True, action="append", help="results of what wants to ship; repeatable"
+    )
     parser.add_argument("--anchor", help="a pinned second baseline that must not be regressed against either")
     parser.add_argument("--suite", help="take the policy from this suite instead of the candidate's results")
     parser.add_argument("--alpha", type=alpha_level, help="significance level")
     parser.add_argument("--min-effect", type=share, help="smallest effect that matters, 0 to 1")
     parser.add_argument("--margin", type=share, help="non-inferiority margin, 0 to 1")
-    parser.add_argument("--test", choices=("auto", SIGN_FLIP), default="auto", help="the paired test (default auto)")
+    parser.add_argument(
+        "--test", choices=("auto", SIGN_FLIP), default="auto", help="the paired test (default auto)"
+    )
     parser.add_argument("--require-improvement", action="store_true", help="reject anything but improved")
     parser.add_argument("--allow-edited", action="store_true", help="let critical cases be edited")
-    parser.add_argument("--allow-judge-change", action="store_true", help="compare rubric cases across judges")
+    parser.add_argument(
+        "--allow-judge-change", action="store_true", help="compare rubric cases across judges"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--out", help="write the JSON report here")
     parser.add_argument("--junit", help="write JUnit XML here")
@@ -7783,7 +8329,11 @@ def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> 
     write_step_summary(world, markdown)
     output = world.environ.get("GITHUB_OUTPUT")
     if output:
-        worst = reports[0] if len(reports) == 1 else max(reports, key=lambda r: DECISION_EXITS[r.decision] == EXIT_NO)
+        worst = (
+            reports[0]
+            if len(reports) == 1
+            else max(reports, key=lambda r: DECISION_EXITS[r.decision] == EXIT_NO)
+        )
         append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
     for line in [line for report in reports for line in workflow_annotations(report)][:10]:
         _write(world.stderr, line + "\n")
@@ -7800,13 +8350,21 @@ def add_plan(commands: Commands) -> None:
     parser.add_argument("--drop", type=share, help="the drop in pass rate to be seen, 0 to 1")
     parser.add_argument("--discordance", type=share, help="share of cases that change (default: the drop)")
     parser.add_argument("--power", type=share, default=0.8, help="chance of seeing it (default 0.8)")
-    parser.add_argument("--alpha", type=alpha_level, help="significance level (default: the suite's, or 0.05)")
+    parser.add_argument(
+        "--alpha", type=alpha_level, help="significance level (default: the suite's, or 0.05)"
+    )
     parser.add_argument("--min-effect", type=share, help="smallest effect (default: the suite's, or 0)")
     parser.add_argument("--suite", help="say how many cases this suite is short of")
-    parser.add_argument("--results", nargs=2, metavar=("A", "B"), help="estimate the discordance from two runs")
+    parser.add_argument(
+        "--results", nargs=2, metavar=("A", "B"), help="estimate the discordance from two runs"
+    )
     parser.add_argument("--false-alarms", nargs="+", metavar="RESULTS", help="runs of one unchanged model")
-    parser.add_argument("--samples", type=positive, help="samples a case for --false-alarms (default: the runs')")
-    parser.add_argument("--trials", type=positive, default=1000, help="simulated pairs of runs (default 1000)")
+    parser.add_argument(
+        "--samples", type=positive, help="samples a case for --false-alarms (default: the runs')"
+    )
+    parser.add_argument(
+        "--trials", type=positive, default=1000, help="simulated pairs of runs (default 1000)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -7851,19 +8409,25 @@ def add_ledger(commands: Commands) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="count passes of runs from results, logs and JUnit XML")
     build.add_argument("sources", nargs="+", help="results, a JSONL log of run, case, passed, or JUnit XML")
-    sample = actions.add_parser("sample", help="run a test command several times, and build from what it wrote")
+    sample = actions.add_parser(
+        "sample", help="run a test command several times, and build from what it wrote"
+    )
     sample.add_argument("--runs", type=positive, help="how often (default: SAMPLE_RUNS, or 5)")
     sample.add_argument("--adaptive", action="store_true", help="sample mixed cases on, up to 30 runs")
     sample.add_argument("--timeout", type=seconds, default=3600.0, help="seconds for one run (default 3600)")
     sample.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD", help="the test command")
     for sub in (build, sample):
         sub.add_argument("--out", required=True, help="the ledger to write")
-        sub.add_argument("--fixtures", action="append", default=[], metavar="GLOB", help="files the tests depend on")
+        sub.add_argument(
+            "--fixtures", action="append", default=[], metavar="GLOB", help="files the tests depend on"
+        )
         sub.add_argument("--endpoint", help="name of what was tested, for commands that are not minieval's")
     check = actions.add_parser("check", help="decide from a ledger whether to merge")
     check.add_argument("--ledger", required=True, help="the ledger of this change")
     check.add_argument("--baseline", help="the committed ledger to hold it against")
-    check.add_argument("--flaky-budget", type=bounded(int, 0, 10_000, "a whole number"), help="default: FLAKY_BUDGET, or 0")
+    check.add_argument(
+        "--flaky-budget", type=bounded(int, 0, 10_000, "a whole number"), help="default: FLAKY_BUDGET, or 0"
+    )
     check.add_argument("--min-runs", type=positive, default=5, help="fewer runs are no evidence (default 5)")
     check.add_argument("--json", action="store_true", help="print JSON instead of text")
     check.add_argument("--junit", help="write JUnit XML here")
@@ -7876,7 +8440,9 @@ def add_ledger(commands: Commands) -> None:
     waive.add_argument("case", help="the case")
     waive.add_argument("--ledger", required=True, help="the ledger that holds the entry")
     for flag in ("--owner", "--ticket", "--until"):
-        waive.add_argument(flag, required=True, help="not empty" if flag != "--until" else "a date like 2026-12-31")
+        waive.add_argument(
+            flag, required=True, help="not empty" if flag != "--until" else "a date like 2026-12-31"
+        )
 
 
 def cmd_ledger(args: argparse.Namespace, world: World) -> int:
@@ -7990,7 +8556,9 @@ def _run_tests(words: Sequence[str], run: str, log: str, timeout_s: float, world
     after = os.path.getsize(log) if os.path.exists(log) else 0
     if after == before:
         tail = quoted(stderr[-300:].decode("utf-8", "replace"), 300)
-        raise UsageError(f"{run} of {quoted(words[0])} wrote nothing to MODEL_RUN_LOG (exit {status}): {tail}")
+        raise UsageError(
+            f"{run} of {quoted(words[0])} wrote nothing to MODEL_RUN_LOG (exit {status}): {tail}"
+        )
 
 
 def _ledger_check(args: argparse.Namespace, world: World) -> int:
@@ -8059,6 +8627,199 @@ def _ledger_quarantine(args: argparse.Namespace, world: World) -> int:
     return EXIT_OK
 
 
+# --- prove ----------------------------------------------------------------------------------------
+
+
+def add_prove(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "prove",
+        "show that each case can complain, offline",
+        "prove --suite suite.json --strict",
+        cmd_prove,
+    )
+    parser.add_argument("--suite", required=True, help="the suite to prove")
+    parser.add_argument("--results", help="take passing answers from here for cases without examples")
+    parser.add_argument(
+        "--strict", action="store_true", help="demand why, fixture and examples of every case"
+    )
+    parser.add_argument("--min-score", type=share, help="exit 1 when a smaller share of faults is caught")
+    parser.add_argument(
+        "--broken", metavar="CMD", help="an affected version of the application: must fail a case"
+    )
+    parser.add_argument("--fixed", metavar="CMD", help="the corrected version: must fail none")
+    parser.add_argument(
+        "--timeout", type=seconds, default=60.0, help="seconds for a call of CMD (default 60)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _offline_judge(rubric: str, output: str) -> JudgeVerdict:
+    try:
+        return keyword_judge(rubric, output)
+    except ValueError as error:
+        return JudgeVerdict(None, f"cannot be proved offline: {error}")
+
+
+def _passing_answers(path: str | None) -> dict[str, str]:
+    cases = gated(load_run(path)) if path else []
+    return {c.id: s.output for c in cases for s in c.samples if s.verdict == PASS and s.output is not None}
+
+
+def cmd_prove(args: argparse.Namespace, world: World) -> int:
+    """Exit 1 when a check cannot complain. Nothing is asked of any model."""
+    suite = load_suite(args.suite)
+    cases = [case for case in suite.cases if case.skip is None and not case.golden]
+    least = None if args.min_score is None else Fraction(str(args.min_score))
+    with contextlib.closing(TimedSearch()) as search:
+        tools = Tools(search, _offline_judge)
+        proof = prove(cases, _passing_answers(args.results), tools, strict=args.strict, min_score=least)
+        for flag in ("broken", "fixed"):
+            line = getattr(args, flag)
+            if line is not None:
+                red = _red_cases(ExecProvider(line, world, args.timeout), suite, cases, tools)
+                proof = with_application(proof, flag, red)
+    if args.json:
+        say_raw(world, json_pages(proof_document(proof)))
+    else:
+        say(world, render_proof(proof))
+    return EXIT_NO if proof.complaints else EXIT_OK
+
+
+def _red_cases(provider: Provider, suite: Suite, cases: Sequence[Case], tools: Tools) -> list[str]:
+    lane = Lane("application", provider, None, tools)
+    samples = [(case.id, ask(Call(0, case, 0), suite, lane)) for case in cases]
+    broken = [f"{name}: {sample.error[1]}" for name, sample in samples if sample.error]
+    if broken:
+        raise UsageError(f"the application gave no answer: {broken[0]}")
+    return [name for name, sample in samples if sample.verdict != PASS]
+
+
+# --- rescore --------------------------------------------------------------------------------------
+
+
+def add_rescore(commands: Commands) -> None:
+    parser = command(
+        commands, "rescore", "hold stored answers against edited assertions, without a call",
+        "rescore --results baseline.json --suite suite.json --out baseline.json", cmd_rescore,
+    )  # fmt: skip
+    parser.add_argument("--results", required=True, help="the results to score again")
+    parser.add_argument("--suite", required=True, help="the suite with the edited assertions")
+    parser.add_argument("--out", help="where to write the new results")
+
+
+def cmd_rescore(args: argparse.Namespace, world: World) -> int:
+    """Exit 0 whatever flips; the gate decides."""
+    old, suite = load_run(args.results), load_suite(args.suite)
+    keyword = (old.judge or {}).get("model") == KEYWORD_JUDGE
+    with contextlib.closing(TimedSearch()) as search:
+        new = rescore(old, suite, Tools(search, keyword_judge if keyword else None))
+    if args.out:
+        write_text(args.out, render_results(new))
+    say(world, render_rescore(old, new))
+    return EXIT_OK
+
+
+# --- baseline -------------------------------------------------------------------------------------
+
+
+def add_baseline(commands: Commands) -> None:
+    parser = command(
+        commands, "baseline", "replace the committed baseline, and record why",
+        'baseline update --baseline baseline.json --candidate new.json --reason "model 4.2 shipped"', cmd_baseline,
+    )  # fmt: skip
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    update = actions.add_parser("update", help="make a candidate the baseline")
+    update.add_argument("--baseline", required=True, help="the committed results file that is replaced")
+    update.add_argument("--candidate", required=True, help="the results that replace it")
+    update.add_argument("--reason", required=True, help="why, for the record; not empty")
+
+
+def decision_log(path: str) -> str:
+    """The log of decisions beside a baseline."""
+    return path + ".decisions.jsonl"
+
+
+def cmd_baseline(args: argparse.Namespace, world: World) -> int:
+    """Replaces the baseline and appends to its log; the log is never rewritten."""
+    reason, new = _reason(args.reason), load_run(args.candidate)
+    if new.incomplete:
+        raise UsageError(f"{args.candidate}: is incomplete ({new.incomplete}), so no baseline")
+    old = load_run(args.baseline) if os.path.exists(args.baseline) else None
+    before = {case.id: case.verdict for case in old.cases} if old else {}
+    record = decision_record(
+        "baseline update", utc(world), who_decides(world), reason, environment(world), before,
+        {case.id: case.verdict for case in new.cases},
+    )  # fmt: skip
+    append_text(decision_log(args.baseline), record)
+    write_text(args.baseline, render_results(new))
+    tell(world, f"{printable(args.baseline)} is now {printable(new.model)}, {printable(new.finished)}")
+    return EXIT_OK
+
+
+# --- calibrate ------------------------------------------------------------------------------------
+
+
+def add_calibrate(commands: Commands) -> None:
+    parser = command(
+        commands, "calibrate", "measure a judge against people's labels",
+        "calibrate --labels human.jsonl --judge judge-v1 --base-url http://127.0.0.1:8000/v1 --out judge.json",
+        cmd_calibrate,
+    )  # fmt: skip
+    parser.add_argument("--labels", required=True, help="JSONL: output, rubric, human (or humans), critical")
+    parser.add_argument("--judge", required=True, help="the judge to measure: a model's name, or 'keyword'")
+    parser.add_argument("--judge-base-url", help="the judge's endpoint")
+    add_endpoint_options(parser, required=False)
+    parser.add_argument("--min-kappa", type=share, default=0.6, help="exit 1 below it (default 0.6)")
+    parser.add_argument(
+        "--repeats", type=positive, default=1, help="ask the judge so often per item (default 1)"
+    )
+    parser.add_argument("-j", "--jobs", type=jobs_number, default=4, help="calls at a time (default 4)")
+    parser.add_argument("--out", help="write the calibration record here")
+    parser.add_argument("--json", action="store_true", help="print the record instead of text")
+
+
+def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
+    """Exit 1 when kappa is undefined or below --min-kappa, or the judge could not be asked."""
+    items = load(args.labels, parse_labels)
+    if args.out:
+        prepare_output(args.out)
+    judge = _calibrated_judge(args, world)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        asked = [pool.submit(judge, item.rubric, item.output) for item in items for _ in range(args.repeats)]
+        try:
+            verdicts = [future.result() for future in asked]
+        except ProviderError as error:
+            for future in asked:
+                future.cancel()
+            tell(world, f"the judge could not be asked ({error.kind}): {printable(error.message)}")
+            return EXIT_NO
+        except ValueError as error:
+            raise UsageError(f"{args.labels}: {error}") from None
+    rows = [tuple(verdicts[i : i + args.repeats]) for i in range(0, len(verdicts), args.repeats)]
+    found = calibrate([JudgedItem(item, row) for item, row in zip(items, rows)])
+    served = sorted({verdict.model for verdict in verdicts if verdict.model})
+    record = calibration_document(
+        found, args.judge, served, file_sha256(args.labels), args.min_kappa, utc(world)
+    )
+    if args.out:
+        write_text(args.out, [json_pages(record)])
+    say_raw(world, json_pages(record)) if args.json else say(
+        world, render_calibration(found, args.judge, args.min_kappa)
+    )
+    return EXIT_OK if found.kappa is not None and found.kappa.value >= args.min_kappa else EXIT_NO
+
+
+def _calibrated_judge(args: argparse.Namespace, world: World) -> Judge:
+    if args.judge == KEYWORD_JUDGE:
+        return keyword_judge
+    url = args.judge_base_url or args.base_url
+    if url is None:
+        raise UsageError("calibrate: a model judge needs --judge-base-url")
+    base, shared = _base_url("--judge-base-url", url), open_endpoint(args, world, Stop())
+    return http_judge(_provider(args, world, shared, base, args.judge, request={}), None)
+
+
 # --- serve-stub -----------------------------------------------------------------------------------
 
 
@@ -8073,7 +8834,9 @@ def add_serve_stub(commands: Commands) -> None:
     parser.add_argument("--suite", required=True, help="the suite whose prompts it answers")
     parser.add_argument("--answers", required=True, help="the scripted answers, a JSON file")
     parser.add_argument("--port", type=port_number, default=0, help="0 takes any free port (default)")
-    parser.add_argument("--fault", action="append", default=[], metavar="JSON", help='e.g. \'{"every": 5, "status": 503}\'')
+    parser.add_argument(
+        "--fault", action="append", default=[], metavar="JSON", help='e.g. \'{"every": 5, "status": 503}\''
+    )
 
 
 def load_script(suite: Suite, answers: str, faults: Sequence[str] = ()) -> StubScript:
@@ -8173,11 +8936,17 @@ STATS: Mapping[str, StatsFigure] = {
 
 
 def add_stats(commands: Commands) -> None:
-    parser = command(commands, "stats", "print one figure of the gate's statistics", "stats mcnemar 8 1", cmd_stats)
+    parser = command(
+        commands, "stats", "print one figure of the gate's statistics", "stats mcnemar 8 1", cmd_stats
+    )
     figures = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     for name, known in STATS.items():
-        sub = figures.add_parser(name, help=known.help, description=f"{known.help}: {' '.join(known.arguments)}")
-        sub.add_argument("numbers", nargs="+", metavar=known.arguments[0].rstrip("."), help=" ".join(known.arguments))
+        sub = figures.add_parser(
+            name, help=known.help, description=f"{known.help}: {' '.join(known.arguments)}"
+        )
+        sub.add_argument(
+            "numbers", nargs="+", metavar=known.arguments[0].rstrip("."), help=" ".join(known.arguments)
+        )
         sub.add_argument("--json", action="store_true", help="print one object with the figure under 'value'")
 
 
@@ -8195,7 +8964,9 @@ def cmd_stats(args: argparse.Namespace, world: World) -> int:
     known = STATS[args.figure]
     wanted = len(known.arguments)
     if not known.arguments[0].endswith("...") and len(args.numbers) != wanted:
-        raise UsageError(f"stats {args.figure} takes {' '.join(known.arguments)}, not {len(args.numbers)} numbers")
+        raise UsageError(
+            f"stats {args.figure} takes {' '.join(known.arguments)}, not {len(args.numbers)} numbers"
+        )
     try:
         figure = known.figure(*args.numbers)
     except (ValueError, OverflowError) as error:
@@ -8256,7 +9027,9 @@ DEMO_VERDICTS = {
 
 
 def add_demo(commands: Commands) -> None:
-    parser = command(commands, "demo", "the whole tour: stub, baseline, three candidates, gates", "demo", cmd_demo)
+    parser = command(
+        commands, "demo", "the whole tour: stub, baseline, three candidates, gates", "demo", cmd_demo
+    )
     parser.add_argument("--out", help="folder for the files (default: a new temporary folder)")
 
 
@@ -8278,7 +9051,9 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
     reports = [gate(runs[0], run, suite.policy, options) for run in runs[1:]]
     for report in reports:
         say(world, render_gate(report))
-        write_text(os.path.join(folder, f"gate-{report.candidate.model}.json"), [json_pages(gate_document(report))])
+        write_text(
+            os.path.join(folder, f"gate-{report.candidate.model}.json"), [json_pages(gate_document(report))]
+        )
     say(world, "verdicts")
     for report in reports:
         say(world, f"  {report.candidate.model:20} {verdict_line(report)}")
@@ -8303,7 +9078,7 @@ def _demo_run(world: World, suite: Suite, base_url: str, model: str) -> Run:
 
 
 # ==================================================================================================
-# 24. Main
+# 26. Main
 # ==================================================================================================
 
 COMMANDS = (
@@ -8312,6 +9087,10 @@ COMMANDS = (
     add_gate,
     add_plan,
     add_ledger,
+    add_prove,
+    add_rescore,
+    add_baseline,
+    add_calibrate,
     add_serve_stub,
     add_stats,
     add_promptfoo_config,

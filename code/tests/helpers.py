@@ -7,6 +7,7 @@ import datetime
 import io
 import json
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -14,15 +15,18 @@ import time
 import unittest
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, TextIO
+from typing import Any, NamedTuple, TextIO
+from unittest import mock
 
 CODE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(CODE))
 
-import main as m
+import main as m  # noqa: E402
 
 OPS = str(CODE / "suites" / "ops-assistant.json")
 ANSWERS = str(CODE / "fixtures" / "stub-answers.json")
+RUBRIC = {"assert": [{"type": "rubric", "value": "says 'ok'"}]}
+VOLATILE = re.compile(r'"(latency_ms|p95_latency_ms|started|finished)": [^,}\n]+')
 PRICE = {"prompt_usd_per_million": 1.0, "completion_usd_per_million": 1.0}
 
 
@@ -48,11 +52,11 @@ class Terminal(io.StringIO):
 
 
 def world(
-    environ: Optional[Mapping[str, str]] = None,
+    environ: Mapping[str, str] | None = None,
     *,
-    stdout: Optional[TextIO] = None,
-    stderr: Optional[TextIO] = None,
-    clock: Optional[Clock] = None,
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+    clock: Clock | None = None,
 ) -> m.World:
     """A world of streams in memory, a given environment and a clock that does not wait."""
     clock = clock or Clock()
@@ -74,13 +78,12 @@ class Result(NamedTuple):
     err: str
 
 
-def run(*argv: str, environ: Optional[Mapping[str, str]] = None, **parts: Any) -> Result:
+def run(*argv: str, environ: Mapping[str, str] | None = None, **parts: Any) -> Result:
     """One command through `main`, as a shell sees it."""
     here = world(environ, **parts)
     code = m.main(argv, here)
     out, err = (
-        stream.getvalue() if isinstance(stream, io.StringIO) else ""
-        for stream in (here.stdout, here.stderr)
+        stream.getvalue() if isinstance(stream, io.StringIO) else "" for stream in (here.stdout, here.stderr)
     )
     return Result(code, out, err)
 
@@ -92,10 +95,10 @@ class Script(m.StubScript):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self.calls: list[Optional[str]] = []
-        self.asked: list[tuple[str, Optional[str], int]] = []
+        self.calls: list[str | None] = []
+        self.asked: list[tuple[str, str | None, int]] = []
 
-    def fault(self, case: Optional[str]) -> Mapping[str, Any]:
+    def fault(self, case: str | None) -> Mapping[str, Any]:
         self.calls.append(case)
         return super().fault(case)
 
@@ -118,19 +121,19 @@ class StubTestCase(unittest.TestCase):
     def document(self, name: str) -> Any:
         return json.loads((self.folder / name).read_text("utf-8"))
 
-    def suite(self, cases: int = 4, name: str = "suite.json", **extra: Any) -> str:
-        """A suite whose cases c0, c1 ... want `ok`; `extra` replaces or adds keys."""
-        asked = [
-            {"id": f"c{i}", "input": f"q{i}", "assert": [{"type": "equals", "value": "ok"}]}
-            for i in range(cases)
-        ]
-        document = {"name": "small", "prompt": "{{input}}", "cases": asked, **extra}
-        (self.folder / name).write_text(json.dumps(document), "utf-8")
-        return self.path(name)
+    def suite(self, cases: Any = 4, changes: Any = (), **extra: Any) -> str:
+        """A suite whose cases c0, c1 ... want `ok`: so many, or these; `changes` holds keys of
+        cases by index, `extra` keys of the suite."""
+        wants_ok = {"assert": [{"type": "equals", "value": "ok"}]}
+        if isinstance(cases, int):
+            cases = [{"id": f"c{i}", "input": f"q{i}", **wants_ok} for i in range(cases)]
+        for index, keys in dict(changes).items():
+            cases[index].update(keys)
+        document = {"name": "small", "prompt": "{{input}}", "cases": cases, **extra}
+        (self.folder / "suite.json").write_text(json.dumps(document), "utf-8")
+        return self.path("suite.json")
 
-    def serve(
-        self, suite: str, models: Sequence[str] = ("m",), faults: Any = (), **answers: Any
-    ) -> Script:
+    def serve(self, suite: str, models: Sequence[str] = ("m",), faults: Any = (), **answers: Any) -> Script:
         """A stub whose models answer `ok`, or what `answers` says for a case."""
         parsed = m.load_suite(suite)
         said = {case.id: answers.get(case.id, "ok") for case in parsed.cases}
@@ -154,3 +157,16 @@ class StubTestCase(unittest.TestCase):
         for word in words:
             self.assertIn(word, result.out + result.err, shown)
         self.assertEqual("Traceback" in result.err, code == m.EXIT_BUG, shown)
+
+
+class RunTestCase(StubTestCase):
+    def ask(self, suite: str, stub: Script, *more: str, out: str = "r.json", **parts: Any) -> Result:
+        """`run` of model m into r.json."""
+        models = () if "--model" in more else ("--model", "m")
+        where = ("--out", self.path(out)) if out else ()
+        argv = ("run", "--suite", suite, "--base-url", stub.url, *models, *where, *more)
+        with mock.patch.object(sys, "argv", ["main.py", *argv]):
+            return run(*argv, **parts)
+
+    def verdicts(self, name: str = "r.json") -> list[str]:
+        return [case["verdict"] for case in self.document(name)["cases"]]

@@ -52,10 +52,7 @@ Step = Union[bytes, Callable[[socket.socket], None]]
 
 def http(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> bytes:
     """Return the bytes of a reply that keeps the connection."""
-    head = {
-        "Content-Length": str(len(body)),
-        **{k.replace("_", "-"): v for k, v in headers.items()},
-    }
+    head = {"Content-Length": str(len(body)), **{k.replace("_", "-"): v for k, v in headers.items()}}
     lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
     return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode("latin-1") + body
 
@@ -174,9 +171,7 @@ class HttpTest(unittest.TestCase):
         self.addCleanup(client.close)
         return client
 
-    def post(
-        self, target: Any, client: m.HttpClient | None = None, deadline_s: float = 5.0
-    ) -> m.RawReply:
+    def post(self, target: Any, client: m.HttpClient | None = None, deadline_s: float = 5.0) -> m.RawReply:
         url = target if isinstance(target, str) else target.url
         headers = {"Authorization": f"Bearer {KEY}"}
         return (client or self.client()).post(url, headers, BODY, deadline_s)
@@ -556,9 +551,7 @@ class Retries(unittest.TestCase):
 
         options = {"gate": self.gate, "rng": random.Random(1), **options}
         clock = self.clock
-        return m.call_with_retries(
-            ask_once, attempts=attempts, clock=clock, sleep=clock.sleep, **options
-        )
+        return m.call_with_retries(ask_once, attempts=attempts, clock=clock, sleep=clock.sleep, **options)
 
     def test_an_answer_is_never_asked_again(self) -> None:
         self.assertEqual(self.ask("", "second"), ("", 1))

@@ -90,9 +90,7 @@ class StringsArraysObjects(SchemaCase):
         unique = {"uniqueItems": True}
         self.assert_valid(unique, "[true, 1]", "[[false], [0]]", '["1", 1]', "[null, false]")
         self.assert_invalid(unique, "[1, 1.0]", '[{"a":1,"b":2}, {"b":2,"a":1}]', "[[1], [1e0]]")
-        self.assertEqual(
-            violation(unique, "[1, 2, 1]"), "at $: items 0 and 2 are equal, and must all differ"
-        )
+        self.assertEqual(violation(unique, "[1, 2, 1]"), "at $: items 0 and 2 are equal, and must all differ")
 
     def test_unique_items_is_quick_on_long_arrays(self) -> None:
         # multiples of 2**61 - 1 share one hash in CPython
@@ -190,12 +188,7 @@ class References(SchemaCase):
         self.assert_invalid(old, '{"a": 1}')
 
     def test_pointer_escapes_are_decoded(self) -> None:
-        names = {
-            "a/b": "#/$defs/a~1b",
-            "c%d": "#/$defs/c%25d",
-            "t~x": "#/$defs/t~0x",
-            "~1": "#/$defs/~01",
-        }
+        names = {"a/b": "#/$defs/a~1b", "c%d": "#/$defs/c%25d", "t~x": "#/$defs/t~0x", "~1": "#/$defs/~01"}
         for name, reference in names.items():
             schema = {"$defs": {name: {"type": "integer"}}, "$ref": reference}
             self.assert_valid(schema, "1")

@@ -97,9 +97,7 @@ HOME: dict[str, int] = {}
 for statement in TREE.body:
     for defined in top_level_names(statement):
         HOME.setdefault(defined, section_of(statement.lineno))
-USES = [
-    (name, line, section_of(line)) for name, line in (use for top in TREE.body for use in uses(top))
-]
+USES = [(name, line, section_of(line)) for name, line in (use for top in TREE.body for use in uses(top))]
 
 
 def dotted(node: ast.AST) -> str:

@@ -150,9 +150,7 @@ class Picking(unittest.TestCase):
 class Comparing(unittest.TestCase):
     def test_the_tolerance_is_inclusive_in_decimal(self) -> None:
         # in binary 2.68 - 2.675 = 0.005000000000000338
-        near = [
-            main.within(Decimal(n), Decimal("2.675"), Decimal("0.005")) for n in ("2.68", "2.67")
-        ]
+        near = [main.within(Decimal(n), Decimal("2.675"), Decimal("0.005")) for n in ("2.68", "2.67")]
         self.assertEqual(near, [True, True])
         self.assertFalse(main.within(Decimal("2.6801"), Decimal("2.675"), Decimal("0.005")))
 

@@ -115,9 +115,7 @@ class Answers(unittest.TestCase):
     def test_the_served_model_fingerprint_and_server_are_kept(self) -> None:
         served = {"model": "local-30b", "system_fingerprint": "fp_1"}
         reply = read({**completion(), **served}, Server="vllm")
-        self.assertEqual(
-            (reply.model, reply.fingerprint, reply.server), ("local-30b", "fp_1", "vllm")
-        )
+        self.assertEqual((reply.model, reply.fingerprint, reply.server), ("local-30b", "fp_1", "vllm"))
         odd = read({**completion(), "model": 7, "system_fingerprint": None})
         self.assertEqual((odd.model, odd.fingerprint, odd.server), (None, None, None))
 
@@ -170,9 +168,7 @@ class NoAnswers(unittest.TestCase):
         bodies += [{"choices": value} for value in ({}, "Paris", 3, [None], ["Paris"], [[]], [{}])]
         bodies += [{"choices": [{"message": value}]} for value in (None, "Paris", 1, [])]
         bodies += [completion(value) for value in (1, 1.5, True, False, {"text": "Paris"})]
-        bodies += [
-            completion([{"type": "text", "text": value}]) for value in (None, 1, {"value": "x"})
-        ]
+        bodies += [completion([{"type": "text", "text": value}]) for value in (None, 1, {"value": "x"})]
         for body in bodies:
             with self.subTest(body=body):
                 self.check(refusal_of(body), "bad_reply")
@@ -307,19 +303,7 @@ class Waiting(unittest.TestCase):
         self.assertEqual(wait_s, 3.0)
 
     def test_silly_values_are_no_value(self) -> None:
-        silly = [
-            None,
-            "",
-            "-1",
-            "nan",
-            "soon",
-            "1_0",
-            "\u0663",
-            "Wed, 99 Oct 2026",
-            "1,5",
-            "0x3",
-            "-inf",
-        ]
+        silly = [None, "", "-1", "nan", "soon", "1_0", "\u0663", "Wed, 99 Oct 2026", "1,5", "0x3", "-inf"]
         for value in (*silly, "Wed, 21 Oct 99999999999 07:28:00 GMT", "," * 5000):
             self.assertIsNone(m.retry_after_s(value, NOW), value)
 
@@ -361,13 +345,7 @@ class Thinking(unittest.TestCase):
                 self.assertTrue(m.has_thinking(text))
 
     def test_tags_inside_the_answer_survive(self) -> None:
-        for text in (
-            "Wrap it in <think> and </think> tags.",
-            "  Paris\n",
-            "<thinker>x",
-            "",
-            "</b>",
-        ):
+        for text in ("Wrap it in <think> and </think> tags.", "  Paris\n", "<thinker>x", "", "</b>"):
             self.assertEqual(m.strip_thinking(text), text)
             self.assertFalse(m.has_thinking(text))
 
@@ -384,12 +362,7 @@ class Thinking(unittest.TestCase):
 
     def test_a_long_hostile_text_is_stripped_in_linear_time(self) -> None:
         started = time.process_time()
-        for text in (
-            "<think></think>" * 50_000,
-            "</think>" * 50_000,
-            "<think>" * 50_000,
-            "<" * 10**6,
-        ):
+        for text in ("<think></think>" * 50_000, "</think>" * 50_000, "<think>" * 50_000, "<" * 10**6):
             m.strip_thinking(text)
         self.assertLess(time.process_time() - started, 1.0)
 
@@ -405,14 +378,7 @@ class Money(unittest.TestCase):
         for value in (None, -1, True, 10.0, "10", 10**30, [], {}):
             reply = read(completion(usage={"prompt_tokens": value, "completion_tokens": 5}))
             self.assertEqual((reply.prompt_tokens, reply.completion_tokens), (None, 5), value)
-        for usage in (
-            None,
-            [],
-            "x",
-            3,
-            {"prompt_tokens_details": None},
-            {"prompt_tokens_details": []},
-        ):
+        for usage in (None, [], "x", 3, {"prompt_tokens_details": None}, {"prompt_tokens_details": []}):
             self.assertEqual(read(completion(usage=usage))[2:6], (None, None, None, None))
 
     def test_partly_null_usage_is_unknown_cost_and_still_an_answer(self) -> None:
@@ -463,15 +429,9 @@ class DroppedParameters(unittest.TestCase):
             "Use 'max_completion_tokens' instead."
         )
         rows = [
-            (
-                {"message": text, "code": "unsupported_parameter", "param": "max_tokens"},
-                "max_tokens",
-            ),
+            ({"message": text, "code": "unsupported_parameter", "param": "max_tokens"}, "max_tokens"),
             ({"message": text}, "max_tokens"),
-            (
-                {"message": "temperature does not support 0", "code": "unsupported_value"},
-                "temperature",
-            ),
+            ({"message": "temperature does not support 0", "code": "unsupported_value"}, "temperature"),
             ("Unrecognized request argument supplied: seed", "seed"),
             ({"message": "extra inputs are not permitted: seed"}, "seed"),
         ]
@@ -487,10 +447,7 @@ class DroppedParameters(unittest.TestCase):
     def test_other_failures_drop_nothing(self) -> None:
         rows: list[Any] = [({"message": "unsupported parameter seed"}, 500)]
         rows += [({"message": "max_tokens is too large: 9999", "param": "max_tokens"}, 400)]
-        rows += [
-            ({"message": "unsupported: seed and temperature"}, 400),
-            ("unsupported seeds", 400),
-        ]
+        rows += [({"message": "unsupported: seed and temperature"}, 400), ("unsupported seeds", 400)]
         for error, status in rows:
             self.assertIsNone(self.dropped(error, status), error)
 
@@ -516,14 +473,7 @@ class BaseUrls(unittest.TestCase):
 
     def test_what_is_no_url_is_refused_in_one_sentence_without_secrets(self) -> None:
         rows = ["localhost:8000/v1", "", "ftp://h", "http://h/my path", "http://h:port", "http://"]
-        rows += [
-            "http://h:99999",
-            "http://[::1",
-            "http://h\n/v1",
-            "http://h/#x",
-            "http://h:0",
-            "http://:80",
-        ]
+        rows += ["http://h:99999", "http://[::1", "http://h\n/v1", "http://h/#x", "http://h:0", "http://:80"]
         rows += ["http://me:hunter2@h:x", "me:hunter2@h", "http://a..b\u2024/", "http://h\\x"]
         for text in rows:
             with self.subTest(text=text), self.assertRaisesRegex(ValueError, "base URL") as caught:
@@ -547,14 +497,7 @@ class Keys(unittest.TestCase):
         self.assertEqual(m.header_value(" sk-test-123\r\n", "OPENAI_API_KEY"), "sk-test-123")
 
     def test_a_key_that_no_header_can_carry_is_refused_unseen(self) -> None:
-        for key in (
-            "sk-canary\nX: y",
-            "sk-canary\x00",
-            "sk-canary\x7f",
-            "sk-canary\u2026",
-            "",
-            " ",
-        ):
+        for key in ("sk-canary\nX: y", "sk-canary\x00", "sk-canary\x7f", "sk-canary\u2026", "", " "):
             with self.subTest(key=key), self.assertRaisesRegex(ValueError, "K_E_Y") as caught:
                 m.header_value(key, "K_E_Y")
             self.assertNotIn("canary", str(caught.exception))

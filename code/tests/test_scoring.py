@@ -157,9 +157,7 @@ class Summaries(unittest.TestCase):
         self.assertEqual(found.p95_latency_ms, 100.0)
 
     def test_p95_is_the_nearest_rank(self) -> None:
-        cases = [
-            m.CaseResult(f"c{i}", "s", (sample(0, "1", latency_ms=float(i)),)) for i in range(1, 21)
-        ]
+        cases = [m.CaseResult(f"c{i}", "s", (sample(0, "1", latency_ms=float(i)),)) for i in range(1, 21)]
         self.assertEqual(figures(*cases).p95_latency_ms, 19.0)
         self.assertEqual(figures(*cases[:19]).p95_latency_ms, 19.0)
         self.assertEqual(figures(cases[6]).p95_latency_ms, 7.0)
@@ -171,9 +169,7 @@ class Summaries(unittest.TestCase):
         self.assertIsNone(figures(known, unknown).cost_per_call_usd)
 
     def test_costs_are_added_in_decimal_and_counted_per_answered_call(self) -> None:
-        cents = [
-            m.CaseResult(f"c{i}", "s", (sample(0, "1", cost_usd=0.1),)) for i in range(3)
-        ]
+        cents = [m.CaseResult(f"c{i}", "s", (sample(0, "1", cost_usd=0.1),)) for i in range(3)]
         found = figures(*cents, case("e", "e"))
         self.assertEqual(found.total_cost_usd, Decimal("0.3"))  # 0.1 + 0.1 + 0.1 > 0.3 in binary
         self.assertEqual(found.cost_per_call_usd, Decimal("0.1"))
@@ -189,9 +185,7 @@ class Summaries(unittest.TestCase):
 
     def test_flags_retries_and_served_names_are_counted(self) -> None:
         flagged = sample(0, "1", flags=("truncated",), attempts=3, model="b", server="vllm")
-        found = figures(
-            m.CaseResult("a", "s", (flagged, sample(1, "1", flags=("truncated",), model="a")))
-        )
+        found = figures(m.CaseResult("a", "s", (flagged, sample(1, "1", flags=("truncated",), model="a"))))
         self.assertEqual(dict(found.flags), {"truncated": 2})
         self.assertEqual(found.retried, 1)
         self.assertEqual(found.served["model"], ("a", "b"))

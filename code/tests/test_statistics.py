@@ -265,10 +265,7 @@ class SignFlip(unittest.TestCase):
 class EffectInterval(unittest.TestCase):
     def test_one_sample_per_case_is_tango(self) -> None:
         # Fagerland, Lydersen and Laake 2014: airway hyper-responsiveness, complete response
-        for regressed, improved, n, low, high in (
-            (7, 1, 21, -0.517, -0.026),
-            (16, 6, 161, -0.124, -0.005),
-        ):
+        for regressed, improved, n, low, high in ((7, 1, 21, -0.517, -0.026), (16, 6, 161, -0.124, -0.005)):
             still = n - regressed - improved
             found = main.effect_interval([-1] * regressed + [1] * improved + [0] * still)
             self.assertEqual([round(limit, 3) for limit in found], [low, high])
@@ -313,9 +310,7 @@ class EffectInterval(unittest.TestCase):
 
     def test_groups_of_one_change_nothing(self) -> None:
         differences = fifths(random.Random(5), 30)
-        self.assertEqual(
-            main.effect_interval(differences, range(30)), main.effect_interval(differences)
-        )
+        self.assertEqual(main.effect_interval(differences, range(30)), main.effect_interval(differences))
 
     def test_unequal_groups_hold_the_mean(self) -> None:
         differences = [-1] * 9 + [1, 0, 0, 1]

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -112,10 +113,11 @@ class ReadTest(StubTestCase):
             ("", "cannot be read"),
         ]
         for path, words in table:
-            with self.subTest(words=words), self.assertRaises(m.UsageError) as raised:
-                m.read_text(path)
-            self.assertTrue(str(raised.exception).startswith(path + ": "))
-            self.assertIn(words, str(raised.exception))
+            with self.subTest(words=words):
+                with self.assertRaises(m.UsageError) as raised:
+                    m.read_text(path)
+                self.assertTrue(str(raised.exception).startswith(path + ": "))
+                self.assertIn(words, str(raised.exception))
 
     def test_deep_nesting_is_bad_input(self) -> None:
         Path(self.path("deep")).write_text("[" * 100_000)
@@ -260,7 +262,7 @@ class EnvironmentTest(unittest.TestCase):
         self.assertRegex(found["source_sha256"], "^[0-9a-f]{64}$")
 
     def test_a_machine_without_git_is_no_failure(self) -> None:
-        with mock.patch.object(m.subprocess, "run", side_effect=FileNotFoundError):
+        with mock.patch.object(subprocess, "run", side_effect=FileNotFoundError):
             found = m.environment(world())
         self.assertEqual((found["git_commit"], found["git_dirty"], found["ci_run"]), (None,) * 3)
 

@@ -1,0 +1,328 @@
+"""What was answered is never lost nor paid twice, and a run stops when and as it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import main as m
+from helpers import ANSWERS, CODE, OPS, PRICE, RUBRIC, VOLATILE, RunTestCase, Script, run, world
+
+
+class JournalTest(RunTestCase):
+    def journal(self, lines: int, suite: str, stub: Script, *more: str, tail: str = "") -> None:
+        """Leaves the journal of a run that was killed after so many answers."""
+        written: list[str] = []
+        add = m.Journal.add
+
+        def keep(journal: m.Journal, case: str, sample: m.Sample) -> None:
+            add(journal, case, sample)
+            written[:] = Path(journal.path).read_text("utf-8").splitlines(keepends=True)
+
+        with mock.patch.object(m.Journal, "add", keep):
+            self.ask(suite, stub, "-j", "1", *more)
+        text = "".join(written[: lines + 1]) + tail
+        Path(self.path("r.json.journal")).write_text(text, "utf-8")
+        os.unlink(self.path("r.json"))
+        stub.asked.clear()
+
+    def test_it_goes_when_the_results_stand_and_stays_while_answers_are_missing(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite, faults=[{"call": 1, "status": 400}])
+        self.assert_says(self.ask(suite, stub, "-j", "1"), 1, "--resume")
+        self.assertEqual(sorted(os.listdir(self.folder))[:2], ["r.json", "r.json.journal"])
+        self.assert_says(self.ask(suite, stub, "--resume"), 0)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["r.json", "suite.json"])
+        self.assertEqual(len(stub.asked), 4)
+
+    def test_a_killed_run_goes_on_where_it_was_even_with_a_line_cut(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        for tail in ("", '{"case": "c2", "sam', "{", "\ufffd"):
+            with self.subTest(tail=tail):
+                self.journal(2, suite, stub, tail=tail)
+                self.assert_says(self.ask(suite, stub, "--resume", "-j", "1"), 0, "4 of 4")
+                self.assertEqual([case for _, case, _ in stub.asked], ["c2", "c3"])
+                self.assertFalse(os.path.exists(self.path("r.json.journal")))
+
+    def test_an_answer_is_on_disk_as_it_arrives(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        counts: list[int] = []
+
+        def count(progress: m.Progress, error: bool) -> None:
+            path = Path(self.path("r.json.journal"))
+            counts.append(path.read_bytes().count(b"\n") - 1)
+
+        with mock.patch.object(m.Progress, "add", count):
+            self.ask(suite, stub, "-j", "1")
+        self.assertEqual(counts, [1, 2, 3, 4])
+
+    def test_answers_of_an_unfinished_run_are_not_thrown_away_unasked(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        self.journal(2, suite, stub)
+        self.assert_says(self.ask(suite, stub), 2, "holds 2 answers", "--resume")
+        self.assertEqual(stub.asked, [])
+
+    def test_another_run_is_refused_saying_what_differs(self) -> None:
+        suite = self.suite(3)
+        stub = self.serve(suite, ("m", "n"))
+        self.journal(2, suite, stub)
+        document = json.loads(Path(suite).read_text())
+        changed: list[tuple[str, dict[str, Any], list[str]]] = [
+            ("model", {}, ["--model", "n"]),
+            ("samples", {}, ["--samples", "2"]),
+            ("judge", {}, ["--judge", "keyword"]),
+            ("suite", {"prompt": "again: {{input}}"}, []),
+            ("request", {"request": {"max_tokens": 5}}, []),
+            ("suite", {"thinking": "strip"}, []),
+        ]
+        for word, keys, flags in changed:
+            with self.subTest(word=word):
+                Path(suite).write_text(json.dumps({**document, **keys}))
+                result = self.ask(suite, stub, "--resume", *flags)
+                self.assert_says(result, 2, "is of another run", word)
+        self.assertEqual(stub.asked, [])
+        Path(suite).write_text(json.dumps(document))
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "3 of 3")
+
+    def test_a_foreign_or_damaged_journal_is_bad_input_that_names_the_line(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        self.journal(2, suite, stub)
+        good = Path(self.path("r.json.journal")).read_text().splitlines()
+        results = '{"schema": "minieval/results/1"}'
+        for number, line in [(1, "[]"), (1, results), (1, "x"), (2, "{}"), (3, '{"case": 1}')]:
+            lines = [*good]
+            lines[number - 1] = line
+            Path(self.path("r.json.journal")).write_text("\n".join(lines) + "\n")
+            with self.subTest(line=line):
+                self.assert_says(self.ask(suite, stub, "--resume"), 2, f"journal: line {number}")
+
+    def test_a_living_run_locks_its_output_and_a_dead_one_does_not(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        living = m.Journal(self.path("r.json"), {})
+        self.assert_says(self.ask(suite, stub), 2, "another run is writing it")
+        living.close(remove=False)
+        self.assert_says(self.ask(suite, stub), 0)
+
+    @unittest.skipIf(os.name == "nt", "an open file cannot be removed there")
+    def test_a_journal_removed_between_its_opening_and_its_lock_is_opened_again(self) -> None:
+        lock, left = m._lock_file, [self.path("r.json.journal")]
+
+        def late(file: Any) -> bool:
+            if left:
+                os.unlink(left.pop())  # the run before ends just now
+            return lock(file)
+
+        with mock.patch.object(m, "_lock_file", late):
+            journal = m.Journal(self.path("r.json"), {})
+        self.addCleanup(journal.close, remove=False)
+        journal.load(False)
+        self.assertTrue(os.path.exists(self.path("r.json.journal")), "answers go nowhere")
+
+    def test_a_journal_that_cannot_be_removed_yet_stops_no_later_run(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        unlink = os.unlink
+
+        def windows(path: str) -> None:
+            if path.endswith(".journal"):
+                raise PermissionError("in use")  # while the file is open
+            unlink(path)
+
+        with mock.patch.object(os, "unlink", windows):
+            self.assert_says(self.ask(suite, stub), 0)
+        self.assert_says(self.ask(suite, stub), 0)
+
+    def test_a_full_disk_ends_the_run_saying_so_and_keeps_what_came(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        load = m.Journal.load
+
+        def fill_the_disk(journal: Any, resume: bool) -> Any:
+            found = load(journal, resume)
+            self.addCleanup(journal._file.close)
+            write = mock.Mock(side_effect=[1, OSError(28, "No space left on device")])
+            journal._file = mock.Mock(wraps=journal._file, write=write)
+            return found
+
+        with mock.patch.object(m.Journal, "load", fill_the_disk):
+            self.assert_says(self.ask(suite, stub), 2, "r.json.journal", "No space left")
+
+    def test_resuming_a_finished_run_pays_nothing_twice(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite)
+        self.ask(suite, stub)
+        before = Path(self.path("r.json")).read_text()
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "4 of 4")
+        self.assertEqual(len(stub.asked), 4)
+        after = Path(self.path("r.json")).read_text()
+        self.assertEqual(VOLATILE.sub("", after), VOLATILE.sub("", before))
+        other = self.ask(suite, stub, "--resume", "--samples", "2")
+        self.assert_says(other, 2, "is of another run", "samples")
+
+    def test_no_outputs_keeps_no_text_of_an_answer_anywhere_even_on_resume(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite, c0="the secret answer", c1="the secret answer")
+        self.journal(2, suite, stub)
+        for more in (["--resume"], []):
+            self.ask(suite, stub, "--no-outputs", "--junit", self.path("j.xml"), *more)
+            for name in ("r.json", "j.xml"):
+                self.assertNotIn("secret", Path(self.path(name)).read_text())
+            digests = [case["samples"][0]["output_sha256"] for case in self.document("r.json")["cases"]]
+            self.assertEqual([len(digest) for digest in digests], [64] * 4)
+
+
+class StopTest(RunTestCase):
+    def start(self, *more: str, delay_s: float) -> tuple[subprocess.Popen[str], str, Script]:
+        """A run in a process of its own against slow answers, once the first has arrived."""
+        suite = self.suite(6)
+        stub = self.serve(suite, faults=[{"delay_s": delay_s}] if delay_s < 1 else [
+            {"call": 1, "delay_s": 0}, {"delay_s": delay_s}])  # fmt: skip
+        argv = [sys.executable, str(CODE / "main.py"), "run", "--suite", suite, "--base-url", stub.url]
+        argv += ["--model", "m", "--out", self.path("r.json"), "-j", "2", *more]
+        child = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.addCleanup(child.kill)
+        journal, until = Path(self.path("r.json.journal")), time.monotonic() + 10
+        while time.monotonic() < until:
+            if journal.exists() and journal.read_bytes().count(b"\n") > 1:
+                break
+            time.sleep(0.005)
+        return child, suite, stub
+
+    def finish(self, child: subprocess.Popen[str]) -> tuple[int, str, str]:
+        out, err = child.communicate(timeout=10)
+        return child.returncode, out, err
+
+    @unittest.skipIf(os.name == "nt", "signals of POSIX")
+    def test_one_interrupt_finishes_cleanly_with_an_incomplete_file_and_130(self) -> None:
+        child, suite, stub = self.start("--junit", self.path("j.xml"), delay_s=0.1)
+        child.send_signal(signal.SIGINT)
+        code, out, err = self.finish(child)
+        self.assertEqual(code, 130, out + err)
+        self.assertIn("--resume", err)
+        self.assertEqual(self.document("r.json")["incomplete"], "interrupted")
+        self.assertTrue(os.path.exists(self.path("j.xml")))
+        paths = ("--baseline", self.path("r.json"), "--candidate", self.path("r.json"))
+        self.assert_says(run("gate", *paths), 2, "incomplete")
+        again = self.ask(suite, stub, "--resume", "--junit", self.path("j.xml"))
+        self.assert_says(again, 0, "6 of 6 cases passed")
+        self.assertEqual(len(stub.asked), 6)
+
+    @unittest.skipIf(os.name == "nt", "signals of POSIX")
+    def test_two_interrupts_end_at_once_with_the_files_intact(self) -> None:
+        child, _, _ = self.start(delay_s=8)
+        child.send_signal(signal.SIGINT)
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "interrupted" in line:
+                break
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        code, out, err = self.finish(child)
+        self.assertEqual(code, 130, out + err)
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertNotIn("Traceback", err)
+        lines = Path(self.path("r.json.journal")).read_text().splitlines()
+        self.assertEqual([type(json.loads(line)) for line in lines], [dict] * len(lines))
+
+    @unittest.skipIf(os.name == "nt", "signals of POSIX")
+    def test_a_killed_run_pays_again_only_for_what_was_in_flight(self) -> None:
+        child, suite, stub = self.start(delay_s=0.05)
+        child.kill()
+        self.assertEqual(self.finish(child)[0], -signal.SIGKILL)
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "6 of 6 cases passed")
+        self.assertLessEqual(len(stub.asked), 6 + 2)
+
+    def test_a_second_interrupt_ends_a_run_that_another_limit_is_already_ending(self) -> None:
+        stop, here = m.Stop(), world()
+        stop("--max-time of 1 s reached")
+        with self.assertRaises(KeyboardInterrupt), m.interruptible(here, stop):
+            handler: Any = signal.getsignal(signal.SIGINT)
+            handler(signal.SIGINT, None)
+            handler(signal.SIGINT, None)
+
+    def test_a_time_limit_starts_no_call_after_it_not_even_a_retry(self) -> None:
+        suite = self.suite()
+        busy = {"status": 429, "headers": {"Retry-After": "30"}}
+        stub = self.serve(suite, faults=[{"call": 2, **busy}, {"call": 3, **busy}])
+        result = self.ask(suite, stub, "-j", "1", "--max-time", "10")
+        self.assert_says(result, 1, "--max-time of 10 s reached")
+        self.assertEqual(stub.calls, ["c0", "c1"])
+        self.assertIn("--max-time", self.document("r.json")["incomplete"])
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "4 of 4")
+
+    def priced(self, cases: int = 6, changes: Any = ()) -> tuple[str, Script]:
+        prices = {"m": {**PRICE, "prompt_usd_per_million": 0.0}}  # 1 token, 1e-6 dollars a call
+        suite = self.suite(cases, changes, prices=prices)
+        return suite, self.serve(suite)
+
+    def test_a_cost_limit_starts_no_call_after_it_and_resume_completes_the_run(self) -> None:
+        suite, stub = self.priced()
+        result = self.ask(suite, stub, "-j", "1", "--max-cost-usd", "0.000002")
+        self.assert_says(result, 1, "--max-cost-usd of $2e-06 reached", "--resume")
+        self.assertEqual(len(stub.asked), 2)
+        self.assertIn("--max-cost-usd", self.document("r.json")["incomplete"])
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "6 of 6")
+        self.assertEqual(len(stub.asked), 6)
+
+    def test_a_limit_reached_by_the_last_answer_does_not_fail_a_complete_run(self) -> None:
+        suite, stub = self.priced(2)
+        self.assert_says(self.ask(suite, stub, "-j", "1", "--max-cost-usd", "0.000002"), 0)
+        self.assertIsNone(self.document("r.json")["incomplete"])
+
+    def test_a_cost_that_nobody_knows_holds_no_limit(self) -> None:
+        limit = ("--max-cost-usd", "1")
+        unpriced = self.suite()
+        stub = self.serve(unpriced)
+        self.assert_says(self.ask(unpriced, stub, *limit), 2, "needs a price")
+        suite, stub = self.priced(2, {1: RUBRIC})
+        result = self.ask(suite, stub, *limit, "--judge", "judge-v1", out="j.json")
+        self.assert_says(result, 2, "judge-v1", "price")
+        self.assertEqual(stub.calls, [])
+        silent = {"case": "c0", "body": {"choices": [{"message": {"content": "ok"}}]}}
+        suite, _ = self.priced()
+        stub = self.serve(suite, faults=[silent])
+        self.assert_says(self.ask(suite, stub, "-j", "1", *limit), 1, "cost is unknown")
+        self.assertEqual(len(stub.calls), 1)
+
+    def test_fail_fast_asks_critical_cases_first_and_stops_at_the_first_that_regressed(self) -> None:
+        suite = self.suite(4, {3: {"critical": True}})
+        self.ask(suite, self.serve(suite), out="base.json")
+        stub = self.serve(suite, c3="bad")
+        flags = ("--fail-fast", "--baseline", self.path("base.json"))
+        result = self.ask(suite, stub, "-j", "1", *flags)
+        self.assert_says(result, 1, "critical case c3 regressed")
+        self.assertEqual([case for _, case, _ in stub.asked], ["c3"])
+        self.assertIn("c3", self.document("r.json")["incomplete"])
+        self.assert_says(self.ask(suite, stub, "--fail-fast", out="x.json"), 2, "--baseline")
+
+    def test_fail_fast_saves_most_calls_on_the_shipped_regressed_model(self) -> None:
+        answers = m.load_script(m.load_suite(OPS), ANSWERS)
+        stub = self.serve_script(Script(m.load_suite(OPS), answers.models, ()))
+        judge = ("--judge", "keyword", "-q")
+        self.assert_says(self.ask(OPS, stub, "--model", "ops-v1", *judge, out="base.json"), 0)
+        stub.asked.clear()
+        more = (*judge, "--samples", "5", "-j", "1", "--fail-fast")
+        baseline = ("--baseline", self.path("base.json"))
+        self.assert_says(self.ask(OPS, stub, "--model", "ops-v2-regressed", *more, *baseline), 1)
+        self.assertLessEqual(len(stub.asked) / 100, 0.07)
+
+
+if __name__ == "__main__":
+    unittest.main()
