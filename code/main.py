@@ -9,9 +9,9 @@ It asks a suite of cases of any OpenAI-compatible endpoint, scores the answers, 
 candidate with a baseline case by case. Its verdict blocks a pull request or a push, so it must
 never be wrong quietly: fail closed, say why, lose nothing.
 
-    python3 main.py demo                                   the whole tour, no key, no network
-    python3 main.py run  --suite S --base-url URL --model M --out results.json
-    python3 main.py gate --baseline old.json --candidate new.json
+    python3 code/main.py demo                        the whole tour, no key, no network
+    python3 code/main.py run --suite S --base-url URL --model M --out results.json
+    python3 code/main.py gate --baseline old.json --candidate new.json
 
 Contents (each section uses only the sections before it; 3 to 20 are pure: no file, network,
 clock, environment or global random)
@@ -620,12 +620,11 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters: head and tail, with the number left out between them."""
-    if len(text) <= limit:
+    """Head and tail of a text longer than `limit`, with the number of characters left out."""
+    mark = f" ...[{len(text) - limit} more]... "
+    if len(text) <= limit + len(mark):
         return text
-    mark = f" ...[{len(text) - limit} more characters]... "
-    keep = max(limit - len(mark), 2)
-    return text[: keep - keep // 3] + mark + text[len(text) - keep // 3 :]
+    return text[: limit - limit // 3] + mark + text[len(text) - limit // 3 :]
 
 
 def quoted(text: str, limit: int = 60) -> str:
@@ -653,6 +652,15 @@ def markdown_text(text: str, limit: int = 200) -> str:
     """One line of Markdown that shows the text and does nothing: no link, mention, HTML or cell."""
     shown = _MARKDOWN_ACTIVE.sub(r"\\\1", printable(shorten(text, limit)).replace("&", "&amp;"))
     return shown.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\@", "&#64;")
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "case"), counted(0, "answer")
+    ('1 case', '0 answers')
+    """
+    return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -2568,7 +2576,7 @@ def _check_json_schema(schema: Schema, output: str, tools: Tools) -> Check:
         instance = parse_json(output, decimals=True)
     except JsonError as error:
         fence = " (a fenced answer fails, as a parser would)" if "```" in output else ""
-        return Check(None, f"is not JSON: {error}{fence}")
+        return Check(None, f"{error}{fence}")
     try:
         violation = schema_violation(
             schema, instance, lambda pattern, text: tools.search(pattern, text) is not None
@@ -4240,6 +4248,13 @@ def _within_noise(given: GateInput) -> Iterator[str]:
 
 
 @gate_note
+def _samples_agree(given: GateInput) -> Iterator[str]:
+    pairs = given.pairing.pairs
+    if pairs and all(p.n > 1 and {p.passed_before, p.passed_after} <= {0, p.n} for p in pairs):
+        yield "all samples of every case agree, in both runs: they add nothing to one (temperature 0?)"
+
+
+@gate_note
 def _coverage(given: GateInput) -> Iterator[str]:
     pairing = given.pairing
     if pairing.new:
@@ -4294,8 +4309,8 @@ def _what_changed(given: GateInput) -> Iterator[str]:
         yield f"request parameters differ: {names(sorted(keys))}"
     if old.samples != new.samples:
         yield f"samples a case differ: {old.samples} and {new.samples}"
-    if old.policy != given.policy:
-        yield "the baseline's policy differs from the one applied"
+    if old.policy != new.policy:
+        yield "the policy differs between the runs: the candidate's is applied"
     if old.concurrency != new.concurrency:
         yield f"concurrency differs ({old.concurrency} and {new.concurrency}): latencies are not comparable"
 
@@ -4403,11 +4418,11 @@ def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
 
 
 def gate_many(
-    baseline: Run, candidates: Sequence[Run], policy: Policy, options: GateOptions
+    baseline: Run, candidates: Sequence[Run], policies: Sequence[Policy], options: GateOptions
 ) -> list[GateReport]:
     """One report a candidate. `improved` must hold after Holm's correction over the candidates;
     `regressed` is never corrected: a correction must not hide a regression."""
-    reports = [gate(baseline, candidate, policy, options) for candidate in candidates]
+    reports = [gate(baseline, run, policy, options) for run, policy in zip(candidates, policies)]
     adjusted = holm([report.comparison.p for report in reports])
     return [_with_holm(report, p, options) for report, p in zip(reports, adjusted)]
 
@@ -4684,7 +4699,8 @@ def _case_decision(
         before = baseline.cases.get(name) if baseline else None
         if before is not None and before.runs and before.passes == 0 and not case.critical:
             return "stable-fail", MERGE, "a known gap: the baseline ledger holds it as stable-fail too"
-        return "stable-fail", BLOCK, "a regression, not noise"
+        word = "a regression, not noise" if before is not None and before.passes else "fails every run"
+        return "stable-fail", BLOCK, word
     if 5 * case.passes < 3 * case.runs:
         return "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"
     if case.critical:
@@ -4722,9 +4738,14 @@ def check_ledger(
             )
     unowned = [d for d in decisions if d.decision == QUARANTINE and d.case not in entries]
     blocks = [*_binding_blocks(ledger, baseline)]
-    blocks += [f"{d.case}: {d.state}: {d.reason}" for d in decisions if d.decision == BLOCK]
+    blocked = [d.case for d in decisions if d.decision == BLOCK]
+    if blocked:
+        blocks.append(f"{counted(len(blocked), 'case')} in the table above: {names(blocked)}")
     if len(unowned) > budget:
-        blocks.append(f"{len(unowned)} flaky cases without a quarantine entry, the budget is {budget}")
+        blocks.append(
+            f"{counted(len(unowned), 'flaky case')} without a quarantine entry ({names(d.case for d in unowned)}), "
+            f"the budget is {budget}"
+        )
     notes = [] if baseline else ["there is no baseline ledger: known gaps and changes cannot be told"]
     low = wilson_interval(ledger.runs, ledger.runs)
     if low is not None:
@@ -4963,6 +4984,8 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
         if case is None:
             raise UsageError(f"case {old.id!r}: is in the results, not in the suite")
         if case.sha256 != old.sha256:
+            if not old.asked_sha256:
+                raise UsageError(f"case {old.id!r}: the results do not say what it was asked: run it again")
             if old.asked_sha256 != asked_sha256(suite, case):
                 raise UsageError(f"case {old.id!r}: its input or prompt changed too: run it again")
             samples = tuple(_rescored_sample(sample, case, old, tools) for sample in old.samples)
@@ -5766,16 +5789,16 @@ def render_run(run: Run) -> str:
     """What a terminal shows after a run: failures only, the figures last."""
     summary = summarise(run)
     judge = f", judge {judge_name(run)}" if run.judge else ""
-    samples = "1 sample" if run.samples == 1 else f"{run.samples} samples"
-    lines = [f"{printable(run.suite_name)}: {printable(run.model)}, {samples} a case{judge}"]
+    lines = [
+        f"{printable(run.suite_name)}: {printable(run.model)}, {counted(run.samples, 'sample')} a case{judge}"
+    ]
     for case in run.cases:
-        if case.verdict in (FAIL, ERROR) and not case.golden:
-            lines.extend(_case_lines(case))
-        elif case.skip is not None:
+        if case.skip is not None:
             lines.append(f"  skip  {printable(case.id)}: {printable(case.skip)}")
-        elif case.golden:
-            output = case.samples[0].output if case.samples else None
-            lines.append(f"  read  {printable(case.id)}: {quoted(output or 'no answer')}")
+        elif case.golden and case.samples:
+            lines.append(f"  read  {printable(case.id)}: {quoted(case.samples[0].output or 'no answer')}")
+        elif case.samples and case.verdict != PASS:
+            lines.extend(_case_lines(case))
     lines.extend(_run_figures(run, summary))
     return "\n".join(lines) + "\n"
 
@@ -5784,29 +5807,39 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     for note in run.notes:
         yield from wrapped(printable(note))
     for flag, count in sorted(summary.flags.items()):
-        yield f"  - {count} answers: {flag.replace('_', ' ')}"
+        yield f"  - {counted(count, 'answer')}: {flag.replace('_', ' ')}"
     if summary.unreadable_judge:
-        yield f"  - {summary.unreadable_judge} unreadable judge replies, failed"
+        yield f"  - judge replies that could not be read, failed: {summary.unreadable_judge}"
     if summary.retried:
-        yield f"  - {summary.retried} samples needed more than one attempt"
+        yield f"  - {counted(summary.retried, 'sample')} took more than one attempt"
     if summary.samples > summary.cases and summary.pass_at_1 is not None:
-        yield f"pass@1 {float(summary.pass_at_1):.3f} over {summary.samples} samples"
-    yield (
-        f"p95 latency {_milliseconds(summary.p95_latency_ms)}, "
-        f"cost {_usd(summary.cost_per_call_usd)} per call, {_usd(summary.total_cost_usd)} in all"
-    )
+        yield f"pass@1 {float(summary.pass_at_1):.3f} over {counted(summary.samples, 'sample')}"
+    if summary.answered:
+        yield (
+            f"p95 latency {_milliseconds(summary.p95_latency_ms)}, "
+            f"cost {_usd(summary.cost_per_call_usd)} per call, {_usd(summary.total_cost_usd)} in all"
+        )
     if run.judge and summary.judge_cost_usd:
         yield f"judge cost {_usd(summary.judge_cost_usd)}"
-    if summary.sample_errors:
-        yield f"{summary.sample_errors} of {summary.samples} samples have no answer: not a verdict on the model"
+    passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
+    if not run.incomplete and not summary.sample_errors:
+        yield f"{passed}, 95 % interval {_interval(summary.interval)}"
+        return
     if run.incomplete:
-        yield f"INCOMPLETE: {printable(run.incomplete)}"
-    yield f"{summary.passed} of {summary.cases} cases passed {_interval(summary.interval)}"
+        unasked = sum(not case.samples for case in gated(run))
+        yield from wrapped(
+            f"incomplete: {printable(run.incomplete)}; {counted(unasked, 'case')} not asked", "", ""
+        )
+    yield (
+        f"NO RESULT: {summary.sample_errors} of {counted(summary.samples, 'sample')} asked have no answer; "
+        f"so far {passed}"
+    )
 
 
 def _side(role: str, run: Run, summary: Summary) -> str:
     of = f"{summary.passed:3} of {summary.cases}"
-    return f"{role:10} {printable(shorten(run.model, 36)):24} {of}  {_interval(summary.interval)}"
+    label = "95 % interval " if role == "baseline" else ""
+    return f"{role:10} {printable(shorten(run.model, 36)):24} {of}  {label}{_interval(summary.interval)}"
 
 
 def _answer(case: CaseResult, n: int) -> Sample:
@@ -5820,7 +5853,7 @@ def _flip_lines(pair: Pair) -> Iterator[str]:
     yield f"  {printable(pair.id)}{'  (critical)' if pair.critical else ''}{count}"
     for role, case in (("baseline", pair.baseline), ("candidate", pair.candidate)):
         sample = _answer(case, pair.n)
-        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 62)}"
+        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 46)}"
         if sample.verdict != PASS:
             yield from wrapped(_first_failure([sample]), " " * 15, " " * 15)
     if pair.candidate.why:
@@ -5844,7 +5877,11 @@ def _sight_lines(report: GateReport) -> Iterator[str]:
         return
     missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
     least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
-    seen = "nothing" if least is None else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
+    seen = (
+        "no drop, however large,"
+        if least is None
+        else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
+    )
     yield from wrapped(
         f"{pairs} cases at one sample: a true 20-point drop is accepted {missed:.0%} of the time; "
         f"{seen} is seen with power 0.8",
@@ -5968,10 +6005,12 @@ def render_false_alarms(found: FalseAlarms, samples: int) -> str:
     """How often the policy rejects an unchanged model, by cause."""
     rate = found.rejected / found.trials
     error = math.sqrt(rate * (1 - rate) / found.trials)
-    lines = [
+    lines = wrapped(
         f"an unchanged model is rejected in {rate:.1%} of {found.trials} simulated gates "
-        f"(standard error {error:.1%}), {samples} samples a case"
-    ]
+        f"(standard error {error:.1%}), {counted(samples, 'sample')} a case",
+        "",
+        "",
+    )
     lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
     return "\n".join(lines) + "\n"
 
@@ -7485,7 +7524,10 @@ class Progress:
             if now - self._shown >= 0.1 or self._done == self._total:
                 self._shown = now
                 _write(self._world.stderr, "\r" + self._line(now) + "\x1b[K")
-        elif self._done * 20 // self._total > (self._done - 1) * 20 // self._total:
+        elif self._done == self._total or (
+            self._done * 20 // self._total > (self._done - 1) * 20 // self._total and now - self._shown >= 1
+        ):
+            self._shown = now
             tell(self._world, self._line(now))
 
     def _line(self, now: float) -> str:
@@ -7902,7 +7944,7 @@ def command(
         name,
         help=help,
         description=help[0].upper() + help[1:] + ".",
-        epilog=f"example:\n  python3 main.py {example}",
+        epilog=f"example:\n  python3 code/main.py {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -8214,6 +8256,7 @@ def _report_runs(
     for lane, run, out, junit in zip(lanes, runs, _out_paths(args, "out"), junits):
         if out is not None and lane.journal is not None:
             write_text(out, render_results(run))
+            tell(world, f"wrote {printable(out)}")
             answered = all(sample.error is None for case in run.cases for sample in case.samples)
             lane.journal.close(remove=not run.incomplete and answered)
         if junit is not None:
@@ -8288,11 +8331,11 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     options = GateOptions(
         args.require_improvement, args.allow_edited, args.allow_judge_change, args.test, utc(world)[:10]
     )
-    policy = _gate_policy(args, candidates[0])
-    reports = gate_many(baseline, candidates, policy, options)
+    policies = [_gate_policy(args, candidate) for candidate in candidates]
+    reports = gate_many(baseline, candidates, policies, options)
     if args.anchor:
         anchor = load_run(args.anchor)
-        reports = [with_anchor(report, gate(anchor, report.candidate, policy, options)) for report in reports]
+        reports = [with_anchor(r, gate(anchor, r.candidate, r.policy, options)) for r in reports]
     _write_gate(args, world, reports)
     exits = [DECISION_EXITS[report.decision] for report in reports]
     return next((code for code in (EXIT_NO, EXIT_INCONCLUSIVE) if code in exits), EXIT_OK)
@@ -8784,8 +8827,9 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     items = load(args.labels, parse_labels)
     if args.out:
         prepare_output(args.out)
-    judge = _calibrated_judge(args, world)
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+    shared = open_endpoint(args, world, Stop())
+    judge = _calibrated_judge(args, world, shared)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, contextlib.closing(shared.client):
         asked = [pool.submit(judge, item.rubric, item.output) for item in items for _ in range(args.repeats)]
         try:
             verdicts = [future.result() for future in asked]
@@ -8810,13 +8854,13 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     return EXIT_OK if found.kappa is not None and found.kappa.value >= args.min_kappa else EXIT_NO
 
 
-def _calibrated_judge(args: argparse.Namespace, world: World) -> Judge:
+def _calibrated_judge(args: argparse.Namespace, world: World, shared: Endpoint) -> Judge:
     if args.judge == KEYWORD_JUDGE:
         return keyword_judge
     url = args.judge_base_url or args.base_url
     if url is None:
         raise UsageError("calibrate: a model judge needs --judge-base-url")
-    base, shared = _base_url("--judge-base-url", url), open_endpoint(args, world, Stop())
+    base = _base_url("--judge-base-url", url)
     return http_judge(_provider(args, world, shared, base, args.judge, request={}), None)
 
 
@@ -9113,7 +9157,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="minieval",
         description="May this candidate model, prompt or provider replace the baseline?",
-        epilog="example:\n  python3 main.py demo\n\nexit codes: 0 yes, 1 no, 2 bad input, 3 inconclusive, "
+        epilog="start with:\n  python3 code/main.py demo\n\nexit codes: 0 yes, 1 no, 2 bad input, 3 inconclusive, "
         "70 a bug in minieval, 130 interrupted",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -9125,13 +9169,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _without_fractions(argv: Sequence[str]) -> list[str]:
+    """The words, a negative fraction led by a space: argparse would take it for a flag."""
+    return [f" {word}" if re.fullmatch(r"-\d+/\d+", word) else word for word in argv]
+
+
 def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
     """Runs one command and returns its exit code; the only place where errors become codes."""
     own = world is None
     world = world or real_world()
     try:
         with contextlib.redirect_stdout(world.stdout), contextlib.redirect_stderr(world.stderr):
-            args = build_parser().parse_args(argv)
+            args = build_parser().parse_args(_without_fractions(sys.argv[1:] if argv is None else argv))
         code: int = args.func(args, world)
     except _Usage as left:
         code = left.args[0]

@@ -23,6 +23,10 @@ sys.path.insert(0, str(CODE))
 
 import main as m  # noqa: E402
 
+# The program in a process of its own, from bytecode where there is some: half the start-up.
+_START = f"import sys; sys.path.insert(0, {str(CODE)!r}); import main; sys.exit(main.main())"
+PROGRAM = [sys.executable, "-c", _START]
+
 OPS = str(CODE / "suites" / "ops-assistant.json")
 ANSWERS = str(CODE / "fixtures" / "stub-answers.json")
 RUBRIC = {"assert": [{"type": "rubric", "value": "says 'ok'"}]}

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main as m
-from helpers import ANSWERS, CODE, OPS, Result, Script, StubTestCase, run, world
+from helpers import ANSWERS, CODE, OPS, PROGRAM, Result, Script, StubTestCase, run, world
 
 MODELS = ("ops-v1", "ops-v2-regressed", "ops-v2-improved", "ops-v2-large")
 # One letter a case in suite order, a bracket for a case with several answers.
@@ -177,7 +177,7 @@ class FigureTest(unittest.TestCase):
                 streams: dict[str, Any] = {"stdout": write, "stderr": subprocess.PIPE}
                 if stream == "both":
                     streams["stderr"] = write
-                words = [sys.executable, str(CODE / "main.py"), *argv]
+                words = [*PROGRAM, *argv]
                 if stream == "closed":
                     words = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *words]
                 done = subprocess.run(words, timeout=20, **streams)
@@ -361,7 +361,7 @@ class BoundaryTest(StubTestCase):
         ok = [{"type": "equals", "value": "✓"}]
         suite = self.suite([{"id": "✓ 通过", "input": "q", "assert": ok}], name="naïve ✓")
         stub = self.serve(suite, **{"✓ 通过": "😀"})
-        argv = [sys.executable, str(CODE / "main.py"), "run", "--suite", suite, "--base-url", stub.url]
+        argv = [*PROGRAM, "run", "--suite", suite, "--base-url", stub.url]
         argv += ["--model", "m", "--out", self.path("r.json"), "--junit", self.path("j.xml")]
         for encoding in ("cp1252", "ascii"):
             environ = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}

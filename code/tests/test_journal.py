@@ -16,7 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main as m
-from helpers import ANSWERS, CODE, OPS, PRICE, RUBRIC, VOLATILE, RunTestCase, Script, run, world
+from helpers import ANSWERS, OPS, PRICE, PROGRAM, RUBRIC, VOLATILE, RunTestCase, Script, run, world
 
 
 class JournalTest(RunTestCase):
@@ -190,9 +190,8 @@ class StopTest(RunTestCase):
     def start(self, *more: str, delay_s: float) -> tuple[subprocess.Popen[str], str, Script]:
         """A run in a process of its own against slow answers, once the first has arrived."""
         suite = self.suite(6)
-        stub = self.serve(suite, faults=[{"delay_s": delay_s}] if delay_s < 1 else [
-            {"call": 1, "delay_s": 0}, {"delay_s": delay_s}])  # fmt: skip
-        argv = [sys.executable, str(CODE / "main.py"), "run", "--suite", suite, "--base-url", stub.url]
+        stub = self.serve(suite, faults=[{"call": 1, "delay_s": 0}, {"delay_s": delay_s}])
+        argv = [*PROGRAM, "run", "--suite", suite, "--base-url", stub.url]
         argv += ["--model", "m", "--out", self.path("r.json"), "-j", "2", *more]
         child = subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -68,12 +68,12 @@ class Answers(unittest.TestCase):
             with self.subTest(content=content):
                 reply = read(completion(content, "tool_calls", tool_calls=calls))
                 self.assertEqual((reply.text, reply.no_text), ("", "tool_calls"))
-                self.assertEqual(reply.tool_calls, 1)
-        self.assertEqual(read(completion(None, function_call={"name": "f"})).tool_calls, 1)
+        old = read(completion(None, function_call={"name": "f"}))
+        self.assertEqual((old.text, old.no_text), ("", "tool_calls"))
 
     def test_text_beside_a_tool_call_is_still_the_answer(self) -> None:
         reply = read(completion("Looking.", tool_calls=[{}, {}]))
-        self.assertEqual((reply.text, reply.no_text, reply.tool_calls), ("Looking.", None, 2))
+        self.assertEqual((reply.text, reply.no_text), ("Looking.", None))
 
     def test_missing_or_blank_content_is_an_absent_answer(self) -> None:
         no_content = completion()
@@ -83,14 +83,8 @@ class Answers(unittest.TestCase):
             self.assertEqual((reply.text, reply.no_text), ("", "empty"))
 
     def test_reasoning_is_never_graded_in_place_of_an_answer(self) -> None:
-        usage = {
-            "prompt_tokens": 9,
-            "completion_tokens": 200,
-            "completion_tokens_details": {"reasoning_tokens": 199},
-        }
-        cut = read(completion(None, "length", usage, reasoning_content="Paris?"))
+        cut = read(completion(None, "length", reasoning_content="Paris?"))
         self.assertEqual((cut.text, cut.no_text), ("", "length"))
-        self.assertEqual((cut.completion_tokens, cut.reasoning_tokens), (200, 199))
         self.assertEqual(read(completion("", reasoning="Paris?")).no_text, "reasoning")
 
     def test_a_truncated_answer_is_graded_and_says_so(self) -> None:
@@ -133,12 +127,11 @@ class NoAnswers(unittest.TestCase):
     def check(self, error: m.ProviderError, kind: str, text: str = "", retry: bool = False) -> None:
         self.assertEqual(error.kind, kind, error.message)
         self.assertIn(text, error.message)
-        self.assertEqual(error.retry, retry, error.message)
+        self.assertEqual(error.kind in m.RETRIED_KINDS, retry, error.message)
 
     def test_an_error_inside_a_200_has_the_status_in_its_body(self) -> None:
         limited = refusal_of({"error": {"code": 429, "message": "Rate limit exceeded"}})
         self.check(limited, "rate_limit", "Rate limit exceeded", retry=True)
-        self.assertEqual(limited.status, 429)
         self.check(refusal_of({"error": {"code": "503", "message": "x"}}), "server", retry=True)
         self.check(refusal_of({"error": {"code": 400, "message": "x"}}), "bad_request")
         self.check(refusal_of({"error": {"code": 200, "message": "x"}}), "server", retry=True)
@@ -161,7 +154,7 @@ class NoAnswers(unittest.TestCase):
         self.check(refusal_of(completion("", "error")), "server", "reports an error", retry=True)
 
     def test_empty_choices_are_named(self) -> None:
-        self.check(refusal_of({"choices": []}), "empty_choices")
+        self.check(refusal_of({"choices": []}), "bad_reply", "choices[0].message is null")
 
     def test_json_that_is_no_completion_is_never_graded(self) -> None:
         bodies: list[Any] = [[], [1], "Paris", 42, True, None, {}, {"choices": None}]
@@ -178,11 +171,12 @@ class NoAnswers(unittest.TestCase):
         self.check(gateway, "server", "HTTP 502", retry=True)
         self.assertIn("502 Bad Gateway", gateway.message)
         login = refusal_of(b"<!DOCTYPE html><title>Sign in</title>")
-        self.check(login, "not_json", "not JSON: <!DOCTYPE html><title>Sign in")
+        self.check(login, "bad_json", "HTTP 200: not JSON at line 1")
+        self.assertIn("<!DOCTYPE html><title>Sign in", login.message)
 
     def test_an_empty_body_is_named(self) -> None:
-        self.check(refusal_of(b""), "not_json", "HTTP 200 (empty body)")
-        self.check(refusal_of(b"", 500), "server", "HTTP 500 (empty body)", retry=True)
+        self.check(refusal_of(b""), "bad_json", "(empty body)")
+        self.check(refusal_of(b"", 500), "server", "HTTP 500: (empty body)", retry=True)
 
     def test_invalid_utf_8_is_an_error_and_not_a_guess(self) -> None:
         body = json.dumps(completion("Z?rich")).encode().replace(b"?", b"\xfc")
@@ -237,27 +231,26 @@ class Failures(unittest.TestCase):
         text = "a\r\nb\x1b[31m\u202e\u2028c" + "x" * 10_000
         message = refusal_of({"error": text}, 500).message
         self.assertTrue(message.isprintable())
-        self.assertLessEqual(len(message), m.MESSAGE_CHARS)
-        self.assertTrue(message.startswith("HTTP 500: a b [31m c"))
+        self.assertLess(len(message), m.MESSAGE_CHARS + 20)
+        self.assertTrue(message.startswith("HTTP 500: a b\\x1b[31m\\u202e c"))
 
     def test_what_is_retried_and_what_is_hopeless(self) -> None:
         for status in (408, 409, 425, 429, 500, 502, 503, 504, 520, 524, 529, 599):
             error = refusal_of({"error": {"message": "x"}}, status)
-            self.assertEqual((error.retry, error.hopeless), (True, False), status)
+            self.assertIn(error.kind, m.RETRIED_KINDS, status)
         for status, hopeless in ((400, False), (422, False), (401, True), (403, True), (404, True)):
             error = refusal_of({"error": {"message": "x"}}, status)
-            self.assertEqual((error.retry, error.hopeless), (False, hopeless), status)
+            self.assertNotIn(error.kind, m.RETRIED_KINDS, status)
+            self.assertEqual(error.kind in m.HOPELESS_KINDS, hopeless, status)
 
     def test_a_spent_quota_is_not_a_rate_limit(self) -> None:
         for error in ({"code": "insufficient_quota"}, {"type": "insufficient_quota"}):
-            refusal = refusal_of({"error": error}, 429)
-            self.assertEqual((refusal.kind, refusal.retry), ("quota", False))
-            self.assertTrue(refusal.hopeless)
+            self.assertEqual(refusal_of({"error": error}, 429).kind, "quota")
         self.assertEqual(refusal_of({"error": {"code": "insufficient_quota"}}).kind, "quota")
 
     def test_a_redirect_names_its_target_without_credentials(self) -> None:
         error = refusal_of(b"", 302, Location="http://u:pw@h:81/final?token=t")
-        self.assertEqual((error.kind, error.retry), ("redirect", False))
+        self.assertEqual(error.kind, "redirect")
         self.assertIn("redirected to http://h:81/final", error.message)
         self.assertNotRegex(error.message, "pw|token")
         relative = refusal_of(b"", 308, Location="/v1/chat/completions/")
@@ -269,11 +262,11 @@ class Failures(unittest.TestCase):
         for body in ({"error": {"message": echo}}, echo.encode(), {"detail": [echo]}):
             for status in (401, 500, 200):
                 error = refusal_of(body, status, secrets=[KEY])
-                shown = f"{error!r} {error} {error.message} {vars(error)}"
+                shown = f"{error!r} {error} {error.args} {vars(error)}"
                 self.assertNotIn("sk-canary", shown)
-        for padding in range(1170, 1210):
-            cut = refusal_of(b" " * padding + KEY.encode(), 500, secrets=[KEY])
-            self.assertNotIn("sk-", cut.message)
+        for padding in range(170, 310):
+            cut = refusal_of(b"x" * padding + KEY.encode() + b"x" * 300, 500, secrets=[KEY])
+            self.assertNotRegex(cut.message, "sk-|6789")
 
     def test_a_key_echoed_in_an_answer_is_hidden_also_behind_an_escape(self) -> None:
         body = json.dumps({**completion(f"it is {KEY}"), "model": KEY}).encode()
@@ -303,20 +296,19 @@ class Waiting(unittest.TestCase):
         self.assertEqual(wait_s, 3.0)
 
     def test_silly_values_are_no_value(self) -> None:
-        silly = [None, "", "-1", "nan", "soon", "1_0", "\u0663", "Wed, 99 Oct 2026", "1,5", "0x3", "-inf"]
+        silly = [None, "", "-1", "nan", "soon", "1_0", "\u0663", "Wed, 99 Oct 2026", "1,5", "0x3", "inf"]
         for value in (*silly, "Wed, 21 Oct 99999999999 07:28:00 GMT", "," * 5000):
             self.assertIsNone(m.retry_after_s(value, NOW), value)
 
     def test_a_wait_beyond_the_cap_fails_and_names_the_delay(self) -> None:
-        for value in ("inf", "1e9", "86400", "Fri, 23 Oct 2026 07:28:00 GMT"):
+        for value in ("9" * 400, "1000000000", "86400", "Fri, 23 Oct 2026 07:28:00 GMT"):
             error = refusal_of({"error": "slow down"}, 429, Retry_After=value)
-            self.assertEqual((error.kind, error.retry), ("retry_after_too_long", False))
+            self.assertEqual(error.kind, "retry_after_too_long")
             self.assertIn("asked to wait", error.message)
         self.assertIn("86400 s", refusal_of(b"", 503, Retry_After="86400").message)
 
     def test_a_wait_within_the_cap_is_passed_on(self) -> None:
         self.assertEqual(refusal_of(b"", 429, Retry_After="7").retry_after_s, 7.0)
-        self.assertEqual(refusal_of(b"", 429, retry_after_ms="250").retry_after_s, 0.25)
         self.assertIsNone(refusal_of(b"", 429, Retry_After="soon").retry_after_s)
 
     def test_backoff_doubles_is_jittered_and_capped(self) -> None:
@@ -342,12 +334,11 @@ class Thinking(unittest.TestCase):
         for text, expected in rows:
             with self.subTest(text=text):
                 self.assertEqual(m.strip_thinking(text), expected)
-                self.assertTrue(m.has_thinking(text))
 
     def test_tags_inside_the_answer_survive(self) -> None:
         for text in ("Wrap it in <think> and </think> tags.", "  Paris\n", "<thinker>x", "", "</b>"):
             self.assertEqual(m.strip_thinking(text), text)
-            self.assertFalse(m.has_thinking(text))
+            self.assertFalse(read(completion(text)).thinking)
 
     def test_thinking_stays_in_the_reply_and_is_flagged(self) -> None:
         reply = read(completion("<think>Lyon?</think>Paris"))
@@ -368,25 +359,24 @@ class Thinking(unittest.TestCase):
 
 
 class Money(unittest.TestCase):
-    PRICE = {  # noqa: RUF012
-        "prompt_usd_per_million": 2.5,
-        "completion_usd_per_million": 10,
-        "cached_prompt_usd_per_million": 1.25,
-    }
+    PRICE = m.Price(2.5, 10, 1.25)
+
+    def cost(self, *counts: Optional[int], price: m.Price = PRICE) -> Optional[float]:
+        return m.cost_usd(m.Reply("", None, *counts), price)
 
     def test_counts_that_make_no_sense_are_unknown(self) -> None:
         for value in (None, -1, True, 10.0, "10", 10**30, [], {}):
             reply = read(completion(usage={"prompt_tokens": value, "completion_tokens": 5}))
             self.assertEqual((reply.prompt_tokens, reply.completion_tokens), (None, 5), value)
         for usage in (None, [], "x", 3, {"prompt_tokens_details": None}, {"prompt_tokens_details": []}):
-            self.assertEqual(read(completion(usage=usage))[2:6], (None, None, None, None))
+            self.assertEqual(read(completion(usage=usage))[2:5], (None, None, None))
 
     def test_partly_null_usage_is_unknown_cost_and_still_an_answer(self) -> None:
         usage = {"prompt_tokens": 10, "completion_tokens": None, "prompt_tokens_details": None}
         reply = read(completion(usage=usage))
         self.assertEqual((reply.text, reply.prompt_tokens), ("Paris", 10))
-        self.assertIsNone(m.cost_usd(10, None, None, self.PRICE))
-        self.assertIsNone(m.cost_usd(None, 10, None, self.PRICE))
+        self.assertIsNone(self.cost(10, None))
+        self.assertIsNone(self.cost(None, 10))
 
     def test_cached_tokens_are_inside_the_prompt_tokens(self) -> None:
         usage = {
@@ -394,27 +384,21 @@ class Money(unittest.TestCase):
             "completion_tokens": 300,
             "prompt_tokens_details": {"cached_tokens": 1920},
         }
-        reply = read(completion(usage=usage))
-        counts = (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
         # (2006 - 1920) * 2.5e-6 + 1920 * 1.25e-6 + 300 * 10e-6, by hand
-        self.assertEqual(m.cost_usd(*counts, self.PRICE), 0.005615)
+        self.assertEqual(m.cost_usd(read(completion(usage=usage)), self.PRICE), 0.005615)
 
     def test_without_a_cached_price_cached_tokens_cost_the_full_one(self) -> None:
-        price = {"prompt_usd_per_million": 2.5, "completion_usd_per_million": 10}
-        self.assertEqual(m.cost_usd(2006, 300, 1920, price), 0.008015)
+        self.assertEqual(self.cost(2006, 300, 1920, price=m.Price(2.5, 10)), 0.008015)
 
     def test_no_usage_costs_nothing_only_when_it_says_zero(self) -> None:
-        self.assertEqual(m.cost_usd(0, 0, None, self.PRICE), 0.0)
-        self.assertIsNone(m.cost_usd(10, 10, 11, self.PRICE))
+        self.assertEqual(self.cost(0, 0), 0.0)
+        self.assertIsNone(self.cost(10, 10, 11))
 
     def test_a_price_is_decimal(self) -> None:
-        price = {"prompt_usd_per_million": 0.1, "completion_usd_per_million": 0.2}
-        self.assertEqual(m.cost_usd(1_000_000, 1_000_000, 0, price), 0.3)
+        self.assertEqual(self.cost(1_000_000, 1_000_000, 0, price=m.Price(0.1, 0.2)), 0.3)
 
-    def test_a_prompt_that_the_server_cut_is_warned_of(self) -> None:
-        self.assertIn("prompt_tokens=2050", m.context_warning(32_000, 2050) or "")
-        for chars, tokens in ((32_000, 8000), (32_000, None), (500, 1)):
-            self.assertIsNone(m.context_warning(chars, tokens))
+    def test_without_a_price_the_cost_is_unknown(self) -> None:
+        self.assertIsNone(m.cost_usd(m.Reply("", None, 10, 10), None))
 
 
 class DroppedParameters(unittest.TestCase):
@@ -424,30 +408,37 @@ class DroppedParameters(unittest.TestCase):
         return m.dropped_parameter(refusal_of({"error": error}, status), defaults)
 
     def test_a_default_that_a_400_names_is_dropped(self) -> None:
-        text = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. "
-            "Use 'max_completion_tokens' instead."
-        )
-        rows = [
-            ({"message": text, "code": "unsupported_parameter", "param": "max_tokens"}, "max_tokens"),
-            ({"message": text}, "max_tokens"),
-            ({"message": "temperature does not support 0", "code": "unsupported_value"}, "temperature"),
+        use = "Use 'max_completion_tokens' instead."
+        rows: list[tuple[Any, str]] = [  # as providers put it
+            ({"message": "x", "code": "unsupported_parameter", "param": "max_tokens"}, "max_tokens"),
+            (f"Unsupported parameter: 'max_tokens' is not supported with this model. {use}", "max_tokens"),
+            ("Unsupported value: 'temperature' does not support 0 with this model.", "temperature"),
             ("Unrecognized request argument supplied: seed", "seed"),
-            ({"message": "extra inputs are not permitted: seed"}, "seed"),
+            ("`temperature` is deprecated for this model.", "temperature"),
+            ("`temperature` may only be set to 1 when thinking is enabled.", "temperature"),
+            ('Invalid JSON payload received. Unknown name "seed": Cannot find field.', "seed"),
+            ("property 'seed' is unsupported", "seed"),
+            ("Argument not supported on this model: seed", "seed"),
+            ("unknown field: parameter 'seed' is not a valid field", "seed"),
+            ("Input validation error: `temperature` must be strictly positive", "temperature"),
+            ("openai does not support parameters: ['seed', 'temperature']", "temperature"),
         ]
         for error, expected in rows:
             self.assertEqual(self.dropped(error), expected, error)
 
+    def test_a_parameter_that_only_the_place_of_an_error_names_is_found(self) -> None:
+        detail = {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}
+        refusal = refusal_of({"detail": [{**detail, "input": 0}]}, 422)
+        self.assertEqual(m.dropped_parameter(refusal, self.DEFAULTS), "seed")
+
     def test_what_the_suite_set_is_never_dropped(self) -> None:
         error = {"message": "x", "code": "unsupported_parameter", "param": "max_tokens"}
         self.assertIsNone(self.dropped(error, defaults=("temperature", "seed")))
-        both = {"message": "unsupported: seed, top_p", "param": "top_p"}
-        self.assertIsNone(self.dropped(both))
 
     def test_other_failures_drop_nothing(self) -> None:
         rows: list[Any] = [({"message": "unsupported parameter seed"}, 500)]
         rows += [({"message": "max_tokens is too large: 9999", "param": "max_tokens"}, 400)]
-        rows += [({"message": "unsupported: seed and temperature"}, 400), ("unsupported seeds", 400)]
+        rows += [("unsupported seeds", 400), ("unknown model: seed-36b", 400), ("no such model: seed", 404)]
         for error, status in rows:
             self.assertIsNone(self.dropped(error, status), error)
 
@@ -465,7 +456,6 @@ class BaseUrls(unittest.TestCase):
             ("https://h/d/x?api-version=2", "https://h/d/x/chat/completions?api-version=2"),
             ("https://h/v1/chat/completions/", "https://h/v1/chat/completions"),
             ("HTTPS://H.Example/v1", "https://h.example/v1/chat/completions"),
-            ("http://bücher.example/é", "http://xn--bcher-kva.example/%C3%A9/chat/completions"),
         ]
         for text, url in rows:
             base = m.normal_base_url(text)
@@ -474,7 +464,7 @@ class BaseUrls(unittest.TestCase):
     def test_what_is_no_url_is_refused_in_one_sentence_without_secrets(self) -> None:
         rows = ["localhost:8000/v1", "", "ftp://h", "http://h/my path", "http://h:port", "http://"]
         rows += ["http://h:99999", "http://[::1", "http://h\n/v1", "http://h/#x", "http://h:0", "http://:80"]
-        rows += ["http://me:hunter2@h:x", "me:hunter2@h", "http://a..b\u2024/", "http://h\\x"]
+        rows += ["http://me:hunter2@h:x", "me:hunter2@h", "http://bücher.example", "http://h\\x"]
         for text in rows:
             with self.subTest(text=text), self.assertRaisesRegex(ValueError, "base URL") as caught:
                 m.normal_base_url(text)
