@@ -69,6 +69,7 @@ import argparse
 import base64
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
 import difflib
 import email.utils
@@ -110,7 +111,7 @@ from decimal import Decimal
 from fractions import Fraction
 from re import Pattern
 from statistics import NormalDist
-from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, TextIO, TypeVar, Union
+from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, Protocol, TextIO, TypeVar, Union
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -7098,7 +7099,16 @@ class Answer(NamedTuple):
     attempts: int
 
 
-Provider = Callable[[Question], Answer]
+class Provider(Protocol):
+    """Who answers. `request` and `dropped` say what was sent, and what could not be."""
+
+    endpoint: str
+    dropped: tuple[str, ...]
+
+    @property
+    def request(self) -> dict[str, Any]: ...
+
+    def __call__(self, question: Question) -> Answer: ...
 
 
 class OpenAIChatProvider:
@@ -7126,6 +7136,7 @@ class OpenAIChatProvider:
         use_defaults: bool = True,
     ) -> None:
         self._base, self.model, self._client, self._world = base, model, client, world
+        self.endpoint = base.shown
         self._request = {key: value for key, value in request.items() if value is not None}
         defaults = {**REQUEST_DEFAULTS, "seed": 0} if use_defaults else {}
         self._defaults = {key: value for key, value in defaults.items() if key not in request}
@@ -7192,28 +7203,34 @@ class ExecProvider:
     `finish_reason`. It is ended at the deadline; a failure carries the tail of its stderr.
     """
 
-    def __init__(self, line: str, world: World, timeout_s: float) -> None:
-        self.model = line
+    endpoint = "program"
+    dropped: tuple[str, ...] = ()
+    request: dict[str, Any] = {}
+
+    def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
         self._words = shlex.split(line, posix=os.name != "nt")
         if not self._words:
             raise UsageError("--exec: needs a command")
-        self._world, self._timeout_s = world, timeout_s
-        self.request: dict[str, Any] = {}
-        self.dropped: tuple[str, ...] = ()
+        self._world, self._timeout_s, self._gate = world, timeout_s, gate
 
     def __call__(self, question: Question) -> Answer:
         """Raises ProviderError when the program fails, hangs or gives nothing readable."""
-        case = question.case
+        self._gate.wait(self._world.clock, lambda seconds: False)
+        try:
+            answer = self._answer(question)
+        except ProviderError as error:
+            self._gate.note(error)
+            raise
+        self._gate.note(None)
+        return answer
+
+    def _answer(self, question: Question) -> Answer:
+        case, environ = question.case, clean_environ(self._world.environ)
         given = {"id": case.id, "input": case.input, "vars": dict(case.vars), "seed": question.seed}
-        given["messages"] = list(question.messages)
+        stdin = json.dumps({**given, "messages": list(question.messages)}).encode("ascii")
         started = self._world.clock()
         try:
-            status, stdout, stderr = run_program(
-                self._words,
-                json.dumps(given).encode("ascii"),
-                self._timeout_s,
-                clean_environ(self._world.environ),
-            )
+            status, stdout, stderr = run_program(self._words, stdin, self._timeout_s, environ)
         except subprocess.TimeoutExpired:
             raise ProviderError("timeout", f"the program took over {self._timeout_s:g} s") from None
         if status != 0:
@@ -7259,6 +7276,7 @@ class Lane:
     provider: Provider
     price: Price | None
     tools: Tools
+    out: str | None = None
     journal: Journal | None = None
     samples: dict[tuple[str, int], Sample] = field(default_factory=dict)
     kept: dict[tuple[str, int], Sample] = field(default_factory=dict)
@@ -7426,16 +7444,18 @@ class Journal:
         whole, rest = lines[:-1], lines[-1]
         if rest:
             self._file.truncate(len("".join(line + "\n" for line in whole).encode("utf-8", "replace")))
-        if len(whole) < 2:
+        found = dict(self._sample(number, line) for number, line in enumerate(whole[1:], 2))
+        answered = sum(sample.output_sha256 is not None for sample in found.values())
+        if not answered:
             self._start()
             return {}
         if not resume:
             raise UsageError(
-                f"{self.path}: holds {len(whole) - 1} answers of an unfinished run: "
+                f"{self.path}: holds {counted(answered, 'answer')} of an unfinished run: "
                 "continue it with --resume, or remove the file to start again"
             )
         self._check(whole[0])
-        return dict(self._sample(number, line) for number, line in enumerate(whole[1:], 2))
+        return found
 
     def _start(self) -> None:
         self._file.truncate(0)
@@ -7660,6 +7680,249 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
             )
         )
     return tuple(results)
+
+
+@dataclass(frozen=True)
+class EndpointOptions:
+    """How an endpoint is reached; keys come from the environment only."""
+
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    api_key_header: str = "Authorization"
+    header: Sequence[str] = ()
+    timeout: float = 120.0
+    attempts: int = 5
+
+
+@dataclass(frozen=True)
+class RunOptions(EndpointOptions):
+    """What a run is asked to do; the fields are the flags of `run`."""
+
+    model: Sequence[str] = ()
+    exec: Sequence[str] = ()
+    judge: str | None = None
+    judge_base_url: str | None = None
+    samples: int = 1
+    jobs: int = 4
+    out: str | None = None
+    no_outputs: bool = False
+    resume: bool = False
+    max_time: float | None = None
+    max_cost_usd: float | None = None
+    baseline: str | None = None
+    fail_fast: bool = False
+    calibration: str | None = None
+    quiet: bool = True
+
+    @property
+    def lanes(self) -> list[str]:
+        """The names of who answers: models, then programs."""
+        return [*self.model, *self.exec]
+
+
+class Session:
+    """What the calls of one invocation share: headers, secrets, connections, and when to stop."""
+
+    def __init__(self, options: EndpointOptions, world: World) -> None:
+        self.options, self.world = options, world
+        self.stop, self.gate, self.client = Stop(), RetryGate(), HttpClient(clock=world.clock)
+        self.headers: dict[str, str] = {}
+        secrets = []
+        if world.environ.get(options.api_key_env, "").strip():
+            secrets.append(self._secret(options.api_key_env))
+            bearer = options.api_key_header.lower() == "authorization"
+            self.headers[options.api_key_header] = f"Bearer {secrets[0]}" if bearer else secrets[0]
+        for item in options.header:
+            name, equals, variable = item.partition("=")
+            if not equals or not re.fullmatch(r"[A-Za-z0-9-]+", name):
+                raise UsageError(f"--header {quoted(item)}: must be NAME=ENVVAR")
+            self.headers[name] = self._secret(variable)
+            secrets.append(self.headers[name])
+        self.secrets = tuple(secrets)
+
+    def _secret(self, variable: str) -> str:
+        try:
+            return header_value(self.world.environ.get(variable, ""), f"the variable {variable}")
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def provider(self, flag: str, url: str | None, model: str, **more: Any) -> OpenAIChatProvider:
+        """A model at a base URL. Raises UsageError naming the flag."""
+        if url is None:
+            raise UsageError(f"{flag} is needed to ask {quoted(model)}")
+        try:
+            base = normal_base_url(url)
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from None
+        return OpenAIChatProvider(
+            base, model, self.client, self.world, headers=self.headers, secrets=self.secrets, gate=self.gate,
+            stop=self.stop.event, timeout_s=self.options.timeout, attempts=self.options.attempts, **more,
+        )  # fmt: skip
+
+    def judge(self, model: str, url: str | None, price: Price | None) -> Judge:
+        """The keyword judge, or a model behind an endpoint."""
+        if model == KEYWORD_JUDGE:
+            return keyword_judge
+        return http_judge(self.provider("--judge-base-url", url, model, request={}), price)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.client.close()
+
+
+def http_judge(provider: Provider, price: Price | None) -> Judge:
+    """A model judge behind a provider; its cost and latency come with each verdict."""
+
+    def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
+        case = Case("judge", prompt, (), "")
+        answer = provider(Question(case, [{"role": "user", "content": prompt}], 0))
+        cost = cost_usd(answer.reply, price)
+        return answer.reply.text, JudgeVerdict(None, "", None, cost, answer.latency_ms, answer.reply.model)
+
+    return model_judge(ask_judge)
+
+
+def judge_document(model: str | None, url: str | None) -> dict[str, Any] | None:
+    """The judge as a results file names it."""
+    if model is None:
+        return None
+    if model == KEYWORD_JUDGE:
+        return {"model": KEYWORD_JUDGE, "prompt_sha256": None, "endpoint": None}
+    shown = normal_base_url(url).shown if url else None
+    return {"model": model, "prompt_sha256": judge_prompt_sha256(), "endpoint": shown}
+
+
+def check_judge(suite: Suite, judge: str | None) -> None:
+    """Raises UsageError when the suite's rubrics have no judge, or one that cannot read them."""
+    rubrics = [
+        (c.id, a.value) for c in suite.cases for a in c.assertions if a.base_type == "rubric" and not c.skip
+    ]
+    if rubrics and judge is None:
+        listed = names(dict(rubrics))
+        raise UsageError(f"{listed} have rubrics: name a judge, --judge MODEL or --judge keyword")
+    mute = [name for name, rubric in rubrics if not rubric_phrases(rubric)]
+    if judge == KEYWORD_JUDGE and mute:
+        raise UsageError(f"{names(mute)}: the keyword judge needs a phrase in quotes in the rubric")
+
+
+def out_paths(out: str | None, lanes: Sequence[str], suffix: str) -> list[str | None]:
+    """One output a lane: `out` itself, or with several lanes a file each in the folder `out`."""
+    if out is None or len(lanes) == 1:
+        return [out] * len(lanes)
+    stems = [re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "model" for name in lanes]
+    if len({stem.casefold() for stem in stems}) < len(stems):
+        raise UsageError("--model: the names must differ, also as file names")
+    return [os.path.join(out, stem + suffix) for stem in stems]
+
+
+def _identity(suite: Suite, options: RunOptions, name: str, endpoint: str) -> dict[str, Any]:
+    return {
+        "suite": suite.sha256,
+        "model": name,
+        "endpoint": endpoint,
+        "judge": judge_document(options.judge, options.judge_base_url or options.base_url),
+        "request": dict(suite.request),
+        "samples": [options.samples, [case.samples for case in suite.cases]],
+        "outputs": not options.no_outputs,
+    }
+
+
+def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools) -> list[Lane]:
+    """A lane for every model and program, with what its journal already holds."""
+    lanes = []
+    for name, out in zip(options.lanes, out_paths(options.out, options.lanes, ".json")):
+        provider: Provider
+        if name in options.model:
+            more = {"request": suite.request, "strip": suite.strip_thinking}
+            provider = session.provider("--base-url", options.base_url, name, **more)
+        else:
+            provider = ExecProvider(name, session.world, options.timeout, session.gate)
+        lane = Lane(name, provider, suite.prices.get(name), tools, out)
+        if out is not None:
+            prepare_output(out)
+            lane.journal = Journal(out, _identity(suite, options, name, provider.endpoint))
+            found = lane.journal.load(options.resume)
+            lane.samples = {key: sample for key, sample in found.items() if sample.error is None}
+            lane.kept = {key: sample for key, sample in found.items() if sample.error is not None}
+        lanes.append(lane)
+    return lanes
+
+
+def fail_fast_cases(suite: Suite, baseline: str | None) -> frozenset[str]:
+    """Critical cases that the baseline passed, a single failure of which is a regression."""
+    if baseline is None:
+        raise UsageError("--fail-fast needs --baseline: it stops at a critical case that regressed")
+    passed = {case.id for case in gated(load_run(baseline)) if case.verdict == PASS}
+    return frozenset(c.id for c in suite.cases if c.critical and c.id in passed and not c.min_pass)
+
+
+def _finished_run(suite: Suite, options: RunOptions, lane: Lane, session: Session, started: str) -> Run:
+    world, provider = session.world, lane.provider
+    cases = case_results(suite, lane, options.samples)
+    planned = len(plan_calls(suite, 1, options.samples))
+    notes = [f"the endpoint does not take {name}: asked without it" for name in provider.dropped]
+    thinking = sum(THINKING in sample.flags for case in cases for sample in case.samples)
+    if thinking and not suite.strip_thinking:
+        notes.append(
+            f'<think> blocks are graded with {counted(thinking, "answer")}; "thinking": "strip" drops them'
+        )
+    if options.judge in options.lanes:
+        notes.append("the judge is the model under test: it grades itself")
+    return Run(
+        suite_name=suite.name,
+        suite_path=suite.path.replace("\\", "/"),
+        suite_sha256=suite.sha256,
+        prompt_sha256=suite.prompt_sha256,
+        model=lane.model,
+        endpoint=provider.endpoint,
+        cases=cases,
+        policy=suite.policy,
+        request=provider.request,
+        judge=judge_document(options.judge, options.judge_base_url or options.base_url),
+        samples=options.samples,
+        concurrency=options.jobs,
+        started=started,
+        finished=utc(world),
+        environment=environment(world) if lane.out else {},
+        notes=(*notes, *suite.warnings),
+        incomplete=None if len(lane.samples) >= planned else session.stop.reason or "not all was asked",
+    )
+
+
+def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run], int]:
+    """Asks the suite of every lane and writes what came: (runs, exit code of an early end or 0)."""
+    check_judge(suite, options.judge)
+    if options.max_cost_usd is not None and any(name not in suite.prices for name in options.lanes):
+        raise UsageError("--max-cost-usd needs a price for every model in the suite's 'prices'")
+    fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
+    limits = RunLimits(options.max_time, options.max_cost_usd, fast)
+    calls = plan_calls(suite, len(options.lanes), options.samples, critical_first=options.fail_fast)
+    started = utc(world)
+    with contextlib.closing(Session(options, world)) as session, contextlib.closing(TimedSearch()) as search:
+        judge = None
+        if options.judge is not None:
+            url = options.judge_base_url or options.base_url
+            judge = session.judge(options.judge, url, suite.prices.get(options.judge))
+        lanes = open_lanes(suite, options, session, Tools(search, judge))
+        missing = sum((call.case.id, call.seed) not in lanes[call.lane].samples for call in calls)
+        watch = Watch(limits, session.stop, session.gate, world)
+        progress = Progress(world, missing, options.quiet)
+        with interruptible(world, session.stop):
+            execute(suite, lanes, calls, options.jobs, watch, session.stop, progress, not options.no_outputs)
+        runs = [_finished_run(suite, options, lane, session, started) for lane in lanes]
+    for lane, run in zip(lanes, runs):
+        _write_run(lane, run, world)
+    return runs, session.stop.exit_code
+
+
+def _write_run(lane: Lane, run: Run, world: World) -> None:
+    """The results file first; the journal goes only when nothing is left to ask."""
+    if lane.out is None or lane.journal is None:
+        return
+    write_text(lane.out, render_results(run))
+    tell(world, f"wrote {printable(lane.out)}")
+    answered = all(sample.error is None for case in run.cases for sample in case.samples)
+    lane.journal.close(remove=not run.incomplete and answered)
 
 
 # ==================================================================================================
@@ -7987,9 +8250,16 @@ def add_run(commands: Commands) -> None:
         cmd_run,
     )
     parser.add_argument("--suite", required=True, help="the suite, a JSON file")
-    add_endpoint_options(parser)
+    add_endpoint_options(parser, required=False)
     parser.add_argument(
-        "--model", required=True, action="append", help="the model to ask; repeat to interleave several"
+        "--model", action="append", default=[], help="the model to ask; repeat to interleave several"
+    )
+    parser.add_argument(
+        "--exec",
+        action="append",
+        default=[],
+        metavar="CMD",
+        help="ask a program instead: JSON on stdin, answer on stdout",
     )
     parser.add_argument("--judge", help="who decides rubrics: a model's name, or 'keyword'")
     parser.add_argument("--judge-base-url", help="the judge's endpoint (default: --base-url)")
@@ -8038,248 +8308,70 @@ def add_endpoint_options(parser: argparse.ArgumentParser, *, required: bool = Tr
     )
 
 
-class Endpoint(NamedTuple):
-    """What providers of one invocation share."""
-
-    headers: Mapping[str, str]
-    secrets: tuple[str, ...]
-    client: HttpClient
-    gate: RetryGate
-    stop: Stop
+_Options = TypeVar("_Options", bound=EndpointOptions)
 
 
-def _base_url(flag: str, text: str) -> BaseUrl:
-    try:
-        return normal_base_url(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
+    """The flags of a command as the record that the rooms take."""
+    return kind(**{f.name: getattr(args, f.name) for f in dataclasses.fields(kind) if hasattr(args, f.name)})
 
 
-def _key(world: World, variable: str) -> str:
-    try:
-        return header_value(world.environ.get(variable, ""), f"the variable {variable}")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def open_endpoint(args: argparse.Namespace, world: World, stop: Stop) -> Endpoint:
-    """Headers with their secrets from the environment, and one client for all calls."""
-    headers, secrets = {}, []
-    if world.environ.get(args.api_key_env, "").strip():
-        key = _key(world, args.api_key_env)
-        secrets.append(key)
-        bearer = args.api_key_header.lower() == "authorization"
-        headers[args.api_key_header] = f"Bearer {key}" if bearer else key
-    for item in args.header:
-        name, equals, variable = item.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z0-9-]+", name):
-            raise UsageError(f"--header {quoted(item)}: must be NAME=ENVVAR")
-        headers[name] = _key(world, variable)
-        secrets.append(headers[name])
-    return Endpoint(headers, tuple(secrets), HttpClient(clock=world.clock), RetryGate(), stop)
-
-
-def _provider(
-    args: argparse.Namespace, world: World, shared: Endpoint, base: BaseUrl, model: str, **options: Any
-) -> OpenAIChatProvider:
-    return OpenAIChatProvider(
-        base, model, shared.client, world, headers=shared.headers, secrets=shared.secrets, gate=shared.gate,
-        stop=shared.stop.event, timeout_s=args.timeout, attempts=args.attempts, **options,
-    )  # fmt: skip
-
-
-def http_judge(provider: Provider, price: Price | None) -> Judge:
-    """A model judge behind a provider; its cost and latency come with each verdict."""
-
-    def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
-        case = Case("judge", prompt, (), "")
-        answer = provider(Question(case, [{"role": "user", "content": prompt}], 0))
-        reply = answer.reply
-        cost = cost_usd(reply, price)
-        return reply.text, JudgeVerdict(None, "", None, cost, answer.latency_ms, reply.model)
-
-    return model_judge(ask_judge)
-
-
-def _judge(
-    args: argparse.Namespace, world: World, suite: Suite, shared: Endpoint
-) -> tuple[Judge | None, dict[str, Any] | None]:
-    rubrics = [case.id for case in suite.cases if case.has_rubric and case.skip is None]
-    if args.judge is None:
-        if rubrics:
-            raise UsageError(f"{names(rubrics)} have rubrics: name a judge, --judge MODEL or --judge keyword")
-        return None, None
-    if args.judge == KEYWORD_JUDGE:
-        for case in suite.cases:
-            for assertion in case.assertions:
-                if assertion.base_type == "rubric" and not rubric_phrases(assertion.value):
-                    raise UsageError(
-                        f"case {case.id!r}: the keyword judge needs a phrase in quotes in its rubric"
-                    )
-        return keyword_judge, {"model": KEYWORD_JUDGE, "prompt_sha256": None, "endpoint": None}
-    base = _base_url("--judge-base-url", args.judge_base_url or args.base_url)
-    provider = _provider(args, world, shared, base, args.judge, request={})
-    described = {"model": args.judge, "prompt_sha256": judge_prompt_sha256(), "endpoint": base.shown}
-    return http_judge(provider, suite.prices.get(args.judge)), described
-
-
-def _run_identity(suite: Suite, args: argparse.Namespace, model: str, endpoint: str) -> dict[str, Any]:
-    return {
-        "suite": suite.sha256,
-        "model": model,
-        "endpoint": endpoint,
-        "judge": [args.judge, judge_prompt_sha256() if args.judge else None],
-        "request": dict(suite.request),
-        "samples": [args.samples, [case.samples for case in suite.cases]],
-    }
-
-
-def _out_paths(args: argparse.Namespace, flag: str) -> list[str | None]:
-    """One output a model; with several models the flag names a folder."""
-    out = getattr(args, flag)
-    if out is None or len(args.model) == 1:
-        return [out] * len(args.model)
-    suffix = ".xml" if flag == "junit" else ".json"
-    stems = [re.sub(r"[^A-Za-z0-9._-]+", "_", model).lstrip(".") or "model" for model in args.model]
-    if len({stem.casefold() for stem in stems}) < len(stems):
-        raise UsageError("--model: the names must differ, also as file names")
-    return [os.path.join(out, stem + suffix) for stem in stems]
-
-
-def _estimate(suite: Suite, args: argparse.Namespace, calls: Sequence[Call]) -> str:
-    lines = [f"{len(calls)} calls: {len(args.model)} model(s), {len(suite.cases)} cases"]
-    for index, model in enumerate(args.model):
-        price = suite.prices.get(model)
-        mine = [call for call in calls if call.lane == index]
+def _estimate(suite: Suite, options: RunOptions) -> str:
+    calls = plan_calls(suite, len(options.lanes), options.samples)
+    lines = [
+        f"{counted(len(calls), 'call')}: {counted(len(options.lanes), 'model')}, {counted(len(suite.cases), 'case')}"
+    ]
+    for index, name in enumerate(options.lanes):
+        price, mine = suite.prices.get(name), [call for call in calls if call.lane == index]
         if price is None:
-            lines.append(
-                f"{printable(model)}: {len(mine)} calls, cost unknown: the suite has no price for it"
-            )
+            lines.append(f"{printable(name)}: {len(mine)} calls, cost unknown: the suite has no price for it")
             continue
         asked = sum(stub_tokens(m["content"]) for call in mine for m in case_messages(suite, call.case))
         most = suite.request.get("max_tokens")
         answered = len(mine) * (most if isinstance(most, int) else 1_000)
         cost = (asked * price.prompt_usd_per_million + answered * price.completion_usd_per_million) / 1e6
-        lines.append(f"{printable(model)}: {len(mine)} calls, about ${cost:.4f} at most (4 bytes a token)")
+        lines.append(f"{printable(name)}: {len(mine)} calls, about ${cost:.4f} at most (4 bytes a token)")
     return "\n".join(lines)
-
-
-def _fail_fast_cases(args: argparse.Namespace, suite: Suite) -> frozenset[str]:
-    if not args.fail_fast:
-        return frozenset()
-    if args.baseline is None:
-        raise UsageError("--fail-fast needs --baseline: it stops at a critical case that regressed")
-    passed = {case.id for case in gated(load_run(args.baseline)) if case.verdict == PASS}
-    return frozenset(
-        case.id for case in suite.cases if case.critical and case.id in passed and not case.min_pass
-    )
-
-
-def _open_lanes(
-    args: argparse.Namespace, world: World, suite: Suite, shared: Endpoint, tools: Tools
-) -> list[Lane]:
-    base = _base_url("--base-url", args.base_url)
-    lanes = []
-    for model, out in zip(args.model, _out_paths(args, "out")):
-        provider = _provider(
-            args, world, shared, base, model, request=suite.request, strip=suite.strip_thinking
-        )
-        lane = Lane(model, provider, suite.prices.get(model), tools)
-        if out is not None:
-            prepare_output(out)
-            lane.journal = Journal(out, _run_identity(suite, args, model, base.shown))
-            found = lane.journal.load(args.resume)
-            lane.samples = {key: sample for key, sample in found.items() if sample.error is None}
-            lane.kept = {key: sample for key, sample in found.items() if sample.error is not None}
-        lanes.append(lane)
-    return lanes
-
-
-def _finished_run(
-    args: argparse.Namespace, world: World, suite: Suite, lane: Lane, judge: dict[str, Any] | None,
-    started: str, stop: Stop,
-) -> Run:  # fmt: skip
-    provider = lane.provider
-    assert isinstance(provider, OpenAIChatProvider)
-    cases = case_results(suite, lane, args.samples)
-    planned = sum(case.samples or args.samples for case in suite.cases if case.skip is None)
-    complete = len(lane.samples) >= planned
-    dropped = [f"the endpoint does not take {name}: asked without it" for name in provider.dropped]
-    thinking = sum(THINKING in sample.flags for case in cases for sample in case.samples)
-    if thinking and not suite.strip_thinking:
-        dropped.append(
-            f'{thinking} answers hold a <think> block and are graded with it ("thinking": "strip" drops it)'
-        )
-    return Run(
-        suite.name, suite.path.replace("\\", "/"), suite.sha256, suite.prompt_sha256, lane.model,
-        _base_url("--base-url", args.base_url).shown, cases, suite.policy, provider.request, judge, args.samples,
-        args.jobs, started, utc(world), environment(world) if args.out else {}, tuple(dropped) + suite.warnings,
-        None if complete else stop.reason or "not all samples were asked",
-    )  # fmt: skip
 
 
 def cmd_run(args: argparse.Namespace, world: World) -> int:
     """Exit 0 when every call was answered, whatever the pass rate; 1 when one was not."""
-    suite = load_suite(args.suite)
+    suite, options = load_suite(args.suite), options_of(RunOptions, args)
+    if not options.lanes:
+        raise UsageError("run needs --model NAME, or --exec CMD")
     if all(case.skip is not None or case.golden for case in suite.cases):
         raise UsageError(f"{args.suite}: nothing to evaluate: every case is skipped or golden")
-    calls = plan_calls(suite, len(args.model), args.samples, critical_first=args.fail_fast)
     if args.dry_run:
-        say(world, _estimate(suite, args, calls))
+        say(world, _estimate(suite, options))
         return EXIT_OK
-    stop, started = Stop(), utc(world)
-    shared = open_endpoint(args, world, stop)
-    judge, described = _judge(args, world, suite, shared)
-    limits = RunLimits(args.max_time, args.max_cost_usd, _fail_fast_cases(args, suite))
-    if limits.max_cost_usd is not None and any(model not in suite.prices for model in args.model):
-        raise UsageError("--max-cost-usd needs a price for every --model in the suite's 'prices'")
-    junits = _out_paths(args, "junit")
+    junits = out_paths(args.junit, options.lanes, ".xml")
     for path in filter(None, junits):
         prepare_output(path)
     for warning in suite.warnings:
         tell(world, f"warning: {printable(warning)}")
-    with contextlib.closing(TimedSearch()) as search, contextlib.closing(shared.client):
-        lanes = _open_lanes(args, world, suite, shared, Tools(search, judge))
-        missing = sum((call.case.id, call.seed) not in lanes[call.lane].samples for call in calls)
-        watch, progress = Watch(limits, stop, shared.gate, world), Progress(world, missing, args.quiet)
-        with interruptible(world, stop):
-            execute(suite, lanes, calls, args.jobs, watch, stop, progress, not args.no_outputs)
-    runs = [_finished_run(args, world, suite, lane, described, started, stop) for lane in lanes]
-    return _report_runs(args, world, lanes, runs, junits, stop)
-
-
-def _report_runs(
-    args: argparse.Namespace, world: World, lanes: Sequence[Lane], runs: Sequence[Run],
-    junits: Sequence[str | None], stop: Stop,
-) -> int:  # fmt: skip
-    exit_code = stop.exit_code
-    for lane, run, out, junit in zip(lanes, runs, _out_paths(args, "out"), junits):
-        if out is not None and lane.journal is not None:
-            write_text(out, render_results(run))
-            tell(world, f"wrote {printable(out)}")
-            answered = all(sample.error is None for case in run.cases for sample in case.samples)
-            lane.journal.close(remove=not run.incomplete and answered)
+    runs, exit_code = run_suite(suite, options, world)
+    for run, junit in zip(runs, junits):
         if junit is not None:
             write_text(junit, [render_run_junit(run)])
         say(world, render_run(run))
-        summary = summarise(run)
-        if run.incomplete or summary.sample_errors:
-            exit_code = exit_code or EXIT_NO
-            if args.out:
-                tell(world, f"to go on: {resume_command(args)}")
-        elif (
-            args.min_pass_rate is not None
-            and summary.passed < Fraction(str(args.min_pass_rate)) * summary.cases
-        ):
-            say(world, f"below --min-pass-rate {args.min_pass_rate:g}")
-            exit_code = exit_code or EXIT_NO
+        exit_code = exit_code or _run_exit(run, args.min_pass_rate)
+    if args.out and any(run.incomplete or summarise(run).sample_errors for run in runs):
+        tell(world, f"to go on: {resume_command()}")
     return exit_code
 
 
-def resume_command(args: argparse.Namespace) -> str:
+def _run_exit(run: Run, min_pass_rate: float | None) -> int:
+    summary = summarise(run)
+    if run.incomplete or summary.sample_errors:
+        return EXIT_NO
+    low = min_pass_rate is not None and summary.passed < Fraction(str(min_pass_rate)) * summary.cases
+    return EXIT_NO if low else EXIT_OK
+
+
+def resume_command() -> str:
     """The command that continues this run."""
-    words = [word for word in sys.argv[1:] if word != "--resume"] if len(sys.argv) > 1 else ["run"]
-    return shlex.join(["python3", sys.argv[0] or "main.py", *words, "--resume"])
+    words = [word for word in sys.argv[1:] if word != "--resume"] or ["run"]
+    return " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
 
 
 # --- gate -----------------------------------------------------------------------------------------
@@ -8720,7 +8812,7 @@ def cmd_prove(args: argparse.Namespace, world: World) -> int:
         for flag in ("broken", "fixed"):
             line = getattr(args, flag)
             if line is not None:
-                red = _red_cases(ExecProvider(line, world, args.timeout), suite, cases, tools)
+                red = _red_cases(ExecProvider(line, world, args.timeout, RetryGate()), suite, cases, tools)
                 proof = with_application(proof, flag, red)
     if args.json:
         say_raw(world, json_pages(proof_document(proof)))
@@ -8827,9 +8919,9 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     items = load(args.labels, parse_labels)
     if args.out:
         prepare_output(args.out)
-    shared = open_endpoint(args, world, Stop())
-    judge = _calibrated_judge(args, world, shared)
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, contextlib.closing(shared.client):
+    session = Session(options_of(EndpointOptions, args), world)
+    judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, contextlib.closing(session):
         asked = [pool.submit(judge, item.rubric, item.output) for item in items for _ in range(args.repeats)]
         try:
             verdicts = [future.result() for future in asked]
@@ -8852,16 +8944,6 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
         world, render_calibration(found, args.judge, args.min_kappa)
     )
     return EXIT_OK if found.kappa is not None and found.kappa.value >= args.min_kappa else EXIT_NO
-
-
-def _calibrated_judge(args: argparse.Namespace, world: World, shared: Endpoint) -> Judge:
-    if args.judge == KEYWORD_JUDGE:
-        return keyword_judge
-    url = args.judge_base_url or args.base_url
-    if url is None:
-        raise UsageError("calibrate: a model judge needs --judge-base-url")
-    base = _base_url("--judge-base-url", url)
-    return http_judge(_provider(args, world, shared, base, args.judge, request={}), None)
 
 
 # --- serve-stub -----------------------------------------------------------------------------------
@@ -9049,7 +9131,10 @@ def add_promptfoo_config(commands: Commands) -> None:
 def cmd_promptfoo_config(args: argparse.Namespace, world: World) -> int:
     """Writes the configuration; rubrics need a judge model."""
     suite = load_suite(args.suite)
-    base = _base_url("--base-url", args.base_url)
+    try:
+        base = normal_base_url(args.base_url)
+    except ValueError as error:
+        raise UsageError(f"--base-url: {error}") from None
     if base.secrets:
         raise UsageError("--base-url: holds credentials, which a configuration file must not keep")
     text = promptfoo_config(suite, base.url[: -len("/chat/completions")], args.model, args.judge_model)
@@ -9088,11 +9173,12 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
     suite = load_suite(shipped("suites", "ops-assistant.json"))
     models = ["ops-v1", *DEMO_VERDICTS]
     with serving(load_script(suite, shipped("fixtures", "stub-answers.json"))) as stub:
-        runs = [_demo_run(world, suite, stub.base_url, model) for model in models]
-    for run in runs:
-        write_text(os.path.join(folder, f"{run.model}.json"), render_results(run))
-    options = GateOptions(today=utc(world)[:10])
-    reports = [gate(runs[0], run, suite.policy, options) for run in runs[1:]]
+        options = RunOptions(
+            base_url=stub.base_url, api_key_env="", model=models, judge="judge-v1", timeout=30.0, out=folder
+        )
+        runs, _ = run_suite(suite, options, world)
+    today = GateOptions(today=utc(world)[:10])
+    reports = [gate(runs[0], run, suite.policy, today) for run in runs[1:]]
     for report in reports:
         say(world, render_gate(report))
         write_text(
@@ -9104,21 +9190,6 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
     say(world, f"files in {printable(folder)}")
     found = {report.candidate.model: (report.decision, report.verdict) for report in reports}
     return EXIT_OK if found == DEMO_VERDICTS else EXIT_NO
-
-
-def _demo_run(world: World, suite: Suite, base_url: str, model: str) -> Run:
-    args = argparse.Namespace(
-        base_url=base_url, judge="judge-v1", judge_base_url=None, samples=1, jobs=4, out=None, resume=False,
-        model=[model], timeout=30.0, attempts=3, api_key_env="", api_key_header="Authorization", header=[],
-    )  # fmt: skip
-    stop, started = Stop(), utc(world)
-    shared = open_endpoint(args, world, stop)
-    judge, described = _judge(args, world, suite, shared)
-    with contextlib.closing(TimedSearch()) as search, contextlib.closing(shared.client):
-        lanes = _open_lanes(args, world, suite, shared, Tools(search, judge))
-        watch, progress = Watch(RunLimits(), stop, shared.gate, world), Progress(world, 0, True)
-        execute(suite, lanes, plan_calls(suite, 1, 1), args.jobs, watch, stop, progress)
-    return _finished_run(args, world, suite, lanes[0], described, started, stop)
 
 
 # ==================================================================================================

@@ -158,8 +158,9 @@ class StubTestCase(unittest.TestCase):
         """The exit code and every word, in stdout or stderr, and never a traceback by accident."""
         shown = f"\n--- exit {result.code}\n{result.out}\n---\n{result.err}"
         self.assertEqual(result.code, code, shown)
+        said = " ".join((result.out + result.err).split())  # lines are wrapped for a terminal
         for word in words:
-            self.assertIn(word, result.out + result.err, shown)
+            self.assertIn(word, said, shown)
         self.assertEqual("Traceback" in result.err, code == m.EXIT_BUG, shown)
 
 

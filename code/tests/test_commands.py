@@ -91,8 +91,8 @@ class FigureTest(unittest.TestCase):
 
     def test_the_runs_exit_0_whatever_the_pass_rate(self) -> None:
         table = {
-            "ops-v1": "13 of 20 cases passed (0.43 to 0.82)",
-            "ops-v2-regressed": "6 of 20 cases passed (0.15 to 0.52)",
+            "ops-v1": "13 of 20 cases passed, 95 % interval (0.43 to 0.82)",
+            "ops-v2-regressed": "6 of 20 cases passed, 95 % interval (0.15 to 0.52)",
             "ops-v2-improved": "19 of 20 cases passed",
             "ops-v2-large": "19 of 20 cases passed",
         }
@@ -128,7 +128,7 @@ class FigureTest(unittest.TestCase):
 
     def test_five_samples_show_what_one_hides(self) -> None:
         result = self.ask("ops-v1", "--samples", "5", judge="keyword", out="five.json")
-        self.assert_says(result, 0, "11 of 20 cases passed", "leaked-key  (critical)")
+        self.assert_says(result, 0, "11 of 20 cases passed", "leaked-key (critical)")
         cases = {case["id"]: case for case in json.loads((self.folder / "five.json").read_text())["cases"]}
         self.assertAlmostEqual(cases["crashloop-first-step"]["pass_at_k"]["1"], 0.6)
         self.assertAlmostEqual(cases["leaked-key"]["pass_at_k"]["1"], 0.2)
@@ -325,6 +325,8 @@ class BadInputTest(StubTestCase):
 
     def test_an_output_that_cannot_stand_is_refused_before_the_first_request(self) -> None:
         suite = self.suite()
+        self.stack.callback(os.chdir, os.getcwd())
+        os.chdir(self.folder)  # where a file without a name would go
         before = Path(suite).read_text()
         stub = self.serve(suite)
         asked = ("run", "--suite", suite, "--base-url", stub.url, "--model", "m")

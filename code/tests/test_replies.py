@@ -171,7 +171,7 @@ class NoAnswers(unittest.TestCase):
         self.check(gateway, "server", "HTTP 502", retry=True)
         self.assertIn("502 Bad Gateway", gateway.message)
         login = refusal_of(b"<!DOCTYPE html><title>Sign in</title>")
-        self.check(login, "bad_json", "HTTP 200: not JSON at line 1")
+        self.check(login, "bad_json", "not JSON at line 1")
         self.assertIn("<!DOCTYPE html><title>Sign in", login.message)
 
     def test_an_empty_body_is_named(self) -> None:
