@@ -5110,6 +5110,39 @@ def calibrate(judged: Sequence[JudgedItem]) -> Calibration:
     )
 
 
+def check_calibration(record: Mapping[str, Any], judge: str | None) -> None:
+    """Raises UsageError when a record measured another judge, or another judge prompt."""
+    prompt = None if judge == KEYWORD_JUDGE else judge_prompt_sha256()
+    if record.get("judge") != judge:
+        raise UsageError(f"measured the judge {quoted(str(record.get('judge')))}, not {quoted(str(judge))}")
+    if record.get("prompt_sha256") != prompt:
+        raise UsageError("measured another judge prompt: calibrate again")
+
+
+class RubricRate(NamedTuple):
+    """Rubrics that the judge passed in the first samples, with the rate corrected for its errors."""
+
+    passed: int
+    n: int
+    kappa: float | None
+    corrected: CorrectedRate | None
+
+
+def rubric_rate(run: Run) -> RubricRate | None:
+    """A calibrated run's rubric pass rate, corrected (Rogan and Gladen 1978) by the judge's
+    measured sensitivity and specificity; information, never the verdict. None without a record."""
+    record = run.calibration
+    verdicts = [
+        a.passed for c in gated(run) for s in c.samples[:1] for a in s.assertions if a.type == "rubric"
+    ]
+    if record is None or not verdicts:
+        return None
+    both, judge, human, neither = (record["confusion"][key] for key in CONFUSION)
+    passed, n = sum(verdicts), len(verdicts)
+    corrected = rogan_gladen(passed, n, both, both + human, neither, neither + judge)
+    return RubricRate(passed, n, (record.get("kappa") or {}).get("value"), corrected)
+
+
 # ==================================================================================================
 # 18. Promptfoo
 # ==================================================================================================
@@ -5343,6 +5376,52 @@ def policy_document(policy: Policy) -> dict[str, Any]:
     return document
 
 
+def check_schema(document: object, schema: str) -> dict[str, Any]:
+    """The document as an object of this schema. Raises UsageError for any other kind."""
+    found = document.get("schema") if isinstance(document, dict) else None
+    kind, _, version = schema.rpartition("/")
+    if isinstance(document, dict) and found == schema:
+        return document
+    if isinstance(found, str) and found.startswith(kind + "/"):
+        raise UsageError(f"has schema {quoted(found)}; this minieval reads {schema}: update minieval")
+    raise UsageError(f"is no {schema} document")
+
+
+def _whole(where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{where}: must be a whole number, not {json_kind(value)}")
+    return value
+
+
+def calibration_record(where: str, value: object) -> dict[str, Any]:
+    """A calibration record, checked as far as runs and gates use it."""
+    document = check_schema(value, CALIBRATION_SCHEMA)
+    _text(f"{where}: judge", document.get("judge"))
+    confusion = read_fields(
+        f"{where}: confusion", document.get("confusion"), dict.fromkeys(CONFUSION, _whole)
+    )
+    if set(confusion) != set(CONFUSION):
+        raise UsageError(f"{where}: confusion: needs {', '.join(CONFUSION)}")
+    kappa = document.get("kappa")
+    if kappa is not None:
+        _number(f"{where}: kappa: value", _object(f"{where}: kappa", kappa).get("value"))
+    return document
+
+
+def parse_calibration(text: str) -> dict[str, Any]:
+    """A calibration record from its file."""
+    try:
+        return calibration_record("calibration", parse_json(text))
+    except JsonError as error:
+        raise UsageError(f"is cut short or not JSON: {error}") from None
+
+
+def _number(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
+    return value
+
+
 _RUN_TEXTS = (
     "suite_name", "suite_path", "suite_sha256", "prompt_sha256", "model", "endpoint", "started", "finished",
 )  # fmt: skip
@@ -5373,12 +5452,6 @@ def _optional(check: Field) -> Field:
 
 
 def _anything(where: str, value: object) -> object:
-    return value
-
-
-def _whole(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{where}: must be a whole number, not {json_kind(value)}")
     return value
 
 
@@ -5486,7 +5559,7 @@ _RUN_FIELDS: Mapping[str, Field] = {
     "concurrency": _count,
     "incomplete": _optional(_text),
     "judge": _optional(_object),
-    "calibration": _optional(_object),
+    "calibration": _optional(calibration_record),
     "cases": _result_cases,
     "environment": _object,
     "notes": _texts,
@@ -5494,17 +5567,6 @@ _RUN_FIELDS: Mapping[str, Field] = {
     "request": _object,
     "summary": _object,
 }
-
-
-def check_schema(document: object, schema: str) -> dict[str, Any]:
-    """The document as an object of this schema. Raises UsageError for any other kind."""
-    found = document.get("schema") if isinstance(document, dict) else None
-    kind, _, version = schema.rpartition("/")
-    if isinstance(document, dict) and found == schema:
-        return document
-    if isinstance(found, str) and found.startswith(kind + "/"):
-        raise UsageError(f"has schema {quoted(found)}; this minieval reads {schema}: update minieval")
-    raise UsageError(f"is no {schema} document")
 
 
 def parse_results(text: str) -> Run:
@@ -5698,22 +5760,6 @@ def calibration_document(
     }
 
 
-def parse_calibration(text: str) -> dict[str, Any]:
-    """A calibration record, checked as far as runs and gates use it."""
-    try:
-        document = check_schema(parse_json(text), CALIBRATION_SCHEMA)
-    except JsonError as error:
-        raise UsageError(f"is cut short or not JSON: {error}") from None
-    _text("judge", document.get("judge"))
-    confusion = read_fields("confusion", document.get("confusion"), dict.fromkeys(CONFUSION, _whole))
-    if set(confusion) != set(CONFUSION):
-        raise UsageError(f"confusion: needs {', '.join(CONFUSION)}")
-    kappa = document.get("kappa")
-    if kappa is not None and not isinstance(_object("kappa", kappa).get("value"), (int, float)):
-        raise UsageError("kappa: has no value")
-    return document
-
-
 # ==================================================================================================
 # 20. Reports
 # ==================================================================================================
@@ -5804,6 +5850,19 @@ def render_run(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _rubric_line(run: Run) -> Iterator[str]:
+    found = rubric_rate(run)
+    if found is None:
+        return
+    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
+    text = f"rubrics {found.passed} of {found.n} by a judge of kappa {kappa}"
+    if found.corrected is None:
+        yield f"{text}: too weak to correct for"
+    else:
+        rate, low, high = found.corrected
+        yield f"{text}: corrected for its errors {rate:.2f} ({low:.2f} to {high:.2f})"
+
+
 def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     for note in run.notes:
         yield from wrapped(printable(note))
@@ -5820,6 +5879,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
             f"p95 latency {_milliseconds(summary.p95_latency_ms)}, "
             f"cost {_usd(summary.cost_per_call_usd)} per call, {_usd(summary.total_cost_usd)} in all"
         )
+    yield from _rubric_line(run)
     if run.judge and summary.judge_cost_usd:
         yield f"judge cost {_usd(summary.judge_cost_usd)}"
     passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
@@ -5917,6 +5977,8 @@ def render_gate(report: GateReport) -> str:
     lines.extend(_comparison_lines(report))
     lines.extend(_sight_lines(report))
     lines.extend(_budget_lines(report))
+    for role, run in (("baseline ", report.baseline), ("candidate ", report.candidate)):
+        lines.extend(role + line for line in _rubric_line(run))
     sections: Sequence[tuple[str, Iterable[str]]] = (
         ("regressed", (line for pair in report.comparison.regressed for line in _flip_lines(pair))),
         ("improved", (line for pair in report.comparison.improved for line in _flip_lines(pair))),
@@ -6390,6 +6452,17 @@ def load_suite(path: str) -> Suite:
     return load(
         path, lambda text: parse_suite(text, path, lambda name: read_text(os.path.join(folder, name)))
     )
+
+
+def load_calibration(path: str, judge: str | None) -> dict[str, Any]:
+    """A calibration record of this judge."""
+
+    def parse(text: str) -> dict[str, Any]:
+        record = parse_calibration(text)
+        check_calibration(record, judge)
+        return record
+
+    return load(path, parse)
 
 
 def load_run(path: str) -> Run:
@@ -7856,7 +7929,14 @@ def fail_fast_cases(suite: Suite, baseline: str | None) -> frozenset[str]:
     return frozenset(c.id for c in suite.cases if c.critical and c.id in passed and not c.min_pass)
 
 
-def _finished_run(suite: Suite, options: RunOptions, lane: Lane, session: Session, started: str) -> Run:
+def _finished_run(
+    suite: Suite,
+    options: RunOptions,
+    lane: Lane,
+    session: Session,
+    started: str,
+    calibration: dict[str, Any] | None,
+) -> Run:
     world, provider = session.world, lane.provider
     cases = case_results(suite, lane, options.samples)
     planned = len(plan_calls(suite, 1, options.samples))
@@ -7885,6 +7965,7 @@ def _finished_run(suite: Suite, options: RunOptions, lane: Lane, session: Sessio
         finished=utc(world),
         environment=environment(world) if lane.out else {},
         notes=(*notes, *suite.warnings),
+        calibration=calibration,
         incomplete=None if len(lane.samples) >= planned else session.stop.reason or "not all was asked",
     )
 
@@ -7892,6 +7973,7 @@ def _finished_run(suite: Suite, options: RunOptions, lane: Lane, session: Sessio
 def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run], int]:
     """Asks the suite of every lane and writes what came: (runs, exit code of an early end or 0)."""
     check_judge(suite, options.judge)
+    record = load_calibration(options.calibration, options.judge) if options.calibration else None
     if options.max_cost_usd is not None and any(name not in suite.prices for name in options.lanes):
         raise UsageError("--max-cost-usd needs a price for every model in the suite's 'prices'")
     fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
@@ -7909,7 +7991,7 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
         progress = Progress(world, missing, options.quiet)
         with interruptible(world, session.stop):
             execute(suite, lanes, calls, options.jobs, watch, session.stop, progress, not options.no_outputs)
-        runs = [_finished_run(suite, options, lane, session, started) for lane in lanes]
+        runs = [_finished_run(suite, options, lane, session, started, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
         _write_run(lane, run, world)
     return runs, session.stop.exit_code
@@ -8279,6 +8361,7 @@ def add_run(commands: Commands) -> None:
     parser.add_argument(
         "--fail-fast", action="store_true", help="critical cases first; stop at the first that regressed"
     )
+    parser.add_argument("--calibration", help="the judge's calibration record, which must be of this judge")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 

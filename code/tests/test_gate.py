@@ -119,7 +119,8 @@ class Quality(GateTest):
 class SeveralCandidates(GateTest):
     def many(self, *sides: Sides, **options: Any) -> list[m.GateReport]:
         candidates = [candidate for _, candidate in sides]
-        return m.gate_many(sides[0][0], candidates, m.Policy(), m.GateOptions(today=TODAY, **options))
+        policies = [candidate.policy for candidate in candidates]
+        return m.gate_many(sides[0][0], candidates, policies, m.GateOptions(today=TODAY, **options))
 
     def test_holm_corrects_improved_over_all_candidates(self) -> None:
         alone, two = self.many(flips(0, 6, 20)), self.many(flips(0, 6, 20), flips(0, 6, 20))
@@ -193,8 +194,8 @@ class Notes(GateTest):
             ({"samples": 1}, {"samples": 5}, "samples a case differ: 1 and 5"),
             ({"concurrency": 1}, {"concurrency": 8}, "concurrency differs (1 and 8)"),
             ({"judge": JUDGE}, {"judge": KEYWORD}, "the judge differs: judge-v1 and keyword"),
-            (loose, {}, "policy differs"),
-            (loose, {}, "max_cost_per_call_usd"),  # DESIGN 2: says where the two differ
+            (loose, {}, "max_cost_per_call_usd: the candidate's is applied"),  # says where they differ
+            (loose, loose, "max_cost_per_call_usd: the one asked for is applied"),
         ):
             with self.subTest(words):
                 self.assert_noted(self.noted(before, after), words)
