@@ -109,7 +109,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from re import Pattern
 from statistics import NormalDist
 from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, Protocol, TextIO, TypeVar, Union
 from urllib.parse import unquote
@@ -466,13 +465,12 @@ class Run:
 # 3. JSON text
 # ==================================================================================================
 
-# --- JSON text -------------------------------------------------------------------------------
 # Text in, plain values out, strictly: what two parsers could read in two ways is refused.
 
 MAX_JSON_DEPTH = 500  # fixed, so that the answer does not hang on Python's recursion limit
 MAX_JSON_DIGITS = 4300  # CPython's own limit since 3.10.7; here also where Python has none
 
-_JSON_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_JSON_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{\]}]', re.DOTALL)  # a string is one match
 
 
 class JsonError(ValueError):
@@ -480,15 +478,13 @@ class JsonError(ValueError):
 
 
 def json_kind(value: object) -> str:
-    """A value's kind in JSON's words, for messages.
+    """A value's kind in plain words, for messages.
 
     >>> json_kind([1]), json_kind(None)
     ('a list', 'null')
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     kinds = ((str, "a text"), (dict, "an object"), (list, "a list"))
     return next((word for kind, word in kinds if isinstance(value, kind)), "a number")
 
@@ -506,26 +502,24 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     """
     if not text.strip(" \t\r\n"):
         raise JsonError("empty text where JSON was expected")
-    _refuse_deep_json(text)
     try:
+        _refuse_deep_json(text)
         return json.loads(
             text,
             strict=not lenient_strings,
-            parse_int=_json_integer,
-            parse_float=_json_decimal if decimals else _json_float,
+            parse_int=functools.partial(_json_number, int),
+            parse_float=functools.partial(_json_number, Decimal if decimals else float),
             parse_constant=_refuse_json_constant,
             object_pairs_hook=_json_object,
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise JsonError(f"not JSON at {where}: {error.msg}") from None
-    except RecursionError:
-        raise JsonError("JSON nested too deeply") from None
 
 
 def canonical_json(value: Any) -> str:
     """One text per value: sorted keys, no spaces, ASCII only (lone surrogates stay escaped)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def sha256_of(value: Any) -> str:
@@ -542,54 +536,34 @@ def _refuse_deep_json(text: str) -> None:
         return
     depth = 0
     for match in _JSON_BRACKETS.finditer(text):
-        first = match.group()[0]
-        if first in "[{":
-            depth += 1
-            if depth > MAX_JSON_DEPTH:
-                line = text.count("\n", 0, match.start()) + 1
-                column = match.start() - text.rfind("\n", 0, match.start())
-                where = f"line {line} column {column}"
-                raise JsonError(f"JSON nested too deeply at {where}: over {MAX_JSON_DEPTH} levels")
-        elif first in "]}":
-            depth -= 1
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_JSON_DEPTH:
+            problem = f"nested too deeply (over {MAX_JSON_DEPTH} levels)"
+            raise json.JSONDecodeError(problem, text, match.start())
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            shown = repr(key) if len(key) <= 60 else repr(key[:60]) + "…"
-            raise JsonError(f"duplicate key {shown}")
+            raise JsonError(f"duplicate key {key[:60]!r}")
         found[key] = value
     return found
 
 
-def _short_numeral(text: str) -> str:
+def _json_number(kind: Callable[[str], Any], text: str) -> Any:
     if len(text.lstrip("-")) > MAX_JSON_DIGITS:
-        start = text[:20]
-        raise JsonError(f"number {start}… is too long: over {MAX_JSON_DIGITS} digits")
-    return text
-
-
-def _json_integer(text: str) -> int:
-    return int(_short_numeral(text))
-
-
-def _json_float(text: str) -> float:
-    value = float(_short_numeral(text))
-    if value in (float("inf"), float("-inf")):
-        raise JsonError(f"number {text[:40]} is too large")
+        raise JsonError(f"number {text[:20]}… is too long: over {MAX_JSON_DIGITS} digits")
+    try:
+        value = kind(text)
+    except ArithmeticError:
+        value = math.inf
+    if value in (math.inf, -math.inf):
+        raise JsonError(f"number {text[:40]} is out of range, too large or too small")
     return value
 
 
-def _json_decimal(text: str) -> Decimal:
-    try:
-        return Decimal(_short_numeral(text))
-    except ArithmeticError:
-        raise JsonError(f"number {text[:40]} is out of range") from None
-
-
-def _refuse_json_constant(name: str) -> float | None:
+def _refuse_json_constant(name: str) -> NoReturn:
     raise JsonError(f"{name} is not JSON")
 
 
@@ -1281,785 +1255,445 @@ def _fewest_regressed(m: int, alpha: float) -> int:
 # 6. JSON Schema
 # ==================================================================================================
 
-# --- JSON Schema -----------------------------------------------------------------------------
 # The part of JSON Schema 2020-12 that a contract needs. A schema is a part of the suite, so its
-# faults are found when it is parsed: an unknown word is refused, never skipped, since a keyword
-# that checks nothing is a hole in the gate. Under a `$schema` of draft-07 or older the siblings of
-# `$ref` do not count, as that draft says. Local references only; nothing is fetched.
+# faults are found when it is parsed: a keyword that is not in the table below is refused, never
+# skipped, since one that checks nothing is a hole in the gate. Under a `$schema` of draft-07 or
+# older the siblings of `$ref` do not count, as that draft says. Nothing is ever fetched.
+
+MAX_SCHEMA_STEPS = 200_000  # one schema applied to one value is a step; about two seconds
 
 
 class SchemaError(ValueError):
-    """A schema cannot be used; the message holds the JSON pointer of the fault."""
+    """A schema cannot be used, or an answer is too large to check; the message names the place."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A checked schema: the document, where each `$ref` leads, each `pattern` for Python's `re`."""
+    """A checked schema: its subschemas by JSON pointer (`#` is the whole), its `$ref` rule."""
 
-    root: Any
-    targets: Mapping[str, Any]
-    patterns: Mapping[str, str]
+    parts: Mapping[str, Any]
     ref_alone: bool
+
+
+_Keywords = dict[str, Any]  # a schema that is an object
+_Judge = Callable[["_Walk", _Keywords, Any, str], Iterator[str]]
+
+
+class _Keyword(NamedTuple):
+    wants: str  # what its own value must be, a key of _VALUES
+    on: str  # the kind of instance it judges; "any"; "" for an annotation
+    judge: _Judge  # (walk, the schema it stands in, instance, path) to what is violated
+
+
+_KEYWORDS: dict[str, _Keyword] = {}
 
 
 @dataclass
 class _Walk:
+    """One answer being checked. Running out of steps or of stack is a RecursionError."""
+
     schema: Schema
     search: Callable[[str, str], bool]
-    seen: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    steps: int = MAX_SCHEMA_STEPS
+
+    def violations(self, schema: Any, instance: Any, path: str) -> Iterator[str]:
+        self.steps -= 1
+        if self.steps < 0:
+            raise RecursionError
+        if schema is False:
+            yield f"at {path}: not allowed here"
+        if isinstance(schema, bool):
+            return
+        names = ["$ref"] if self.schema.ref_alone and "$ref" in schema else schema
+        kinds = ("any", _KINDS[type(instance)])
+        judges = [_KEYWORDS[name].judge for name in names if _KEYWORDS[name].on in kinds]
+        for judge in dict.fromkeys(judges):  # some keywords share a judge, which speaks once
+            yield from judge(self, schema, instance, path)
+
+    def first(self, schema: Any, instance: Any, path: str) -> str:
+        return next(self.violations(schema, instance, path), "")
 
 
-_Where = tuple[str, ...]
-_Check = Callable[[Any], str]
-_Judge = Callable[[_Walk, Any, dict[str, Any], Any, str], Optional[str]]
-
-
-class _Keyword(NamedTuple):
-    check: _Check  # what is wrong with the keyword's own value, or ""
-    judge: _Judge | None  # the violation of an instance; None for annotations
-    on: str  # the kind of instance it speaks about, or "any"
-    holds: str  # the subschemas in its value: "", "one", "list", "map"
-
-
-_KEYWORDS: dict[str, _Keyword] = {}
-_KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
-_IN_PLACE = ("$ref", "allOf", "anyOf", "oneOf", "not")  # judge the same instance, not a part of it
-_UNSUPPORTED = (
-    "$anchor $dynamicAnchor $dynamicRef $id $recursiveAnchor $recursiveRef $vocabulary "
-    "additionalItems contains contentEncoding contentMediaType contentSchema dependencies "
-    "dependentRequired dependentSchemas deprecated else format if maxContains minContains "
-    "patternProperties propertyNames readOnly then unevaluatedItems unevaluatedProperties writeOnly"
-).split()
-
-
-def parse_schema(schema: object) -> Schema:
-    """A JSON document, checked, as a `Schema`; `SchemaError` naming the place of the first fault."""
-    parts: dict[_Where, Any] = {}
+def parse_schema(document: object) -> Schema:
+    """A JSON document as a checked `Schema`; `SchemaError` names the place of the first fault."""
+    parts: dict[str, Any] = {}
     try:
-        _collect_parts(schema, (), parts)
-        dialect = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
-        ref_alone = re.search(r"draft-0[467]", dialect) is not None
-        targets = _resolve_references(parts)
-        made = Schema(schema, targets, _translate_patterns(parts), ref_alone)
-        _refuse_reference_loops(parts, made)
-        if not _can_fail(schema, made, frozenset()):
-            raise SchemaError("at #: this schema accepts every value, so it can never fail")
+        _collect_parts(document, "#", parts)
     except RecursionError:
         raise SchemaError("at #: schema nested too deeply") from None
-    return made
+    _check_references(parts)
+    keywords = document if isinstance(document, dict) else {}
+    if document is not False and not any(_KEYWORDS[name].on for name in keywords):
+        raise SchemaError("at #: this schema accepts every value, so it can never fail")
+    return Schema(parts, "draft-0" in keywords.get("$schema", ""))
 
 
 def schema_violation(schema: Schema, instance: Any, search: Callable[[str, str], bool]) -> str | None:
     """The first violation as a sentence with its place, or None.
 
     `instance` comes from `parse_json(…, decimals=True)`. `search(pattern, text)` is `re.search`
-    under a time limit, and what it raises passes through.
+    under a time limit, and what it raises passes through. SchemaError: too large to be checked.
 
     >>> schema = parse_schema({"properties": {"status": {"enum": ["Running", "Pending"]}}})
     >>> schema_violation(schema, {"status": "Runing"}, lambda p, t: bool(re.search(p, t)))
-    'at $.status: "Runing" is not one of "Running", "Pending"'
+    'at $.status: "Runing" is not one of ["Running", "Pending"]'
     """
     try:
-        return _violation(_Walk(schema, search), schema.root, instance, "$")
+        return _Walk(schema, search).first(schema.parts["#"], instance, "$") or None
     except RecursionError:
-        return "at $: the answer is nested too deeply to be checked"
+        raise SchemaError("at $: too large or nested too deeply to be checked") from None
 
 
-def _violation(walk: _Walk, schema: Any, instance: Any, path: str) -> str | None:
-    if isinstance(schema, bool):
-        return None if schema else f"at {path}: no value is allowed here"
-    if walk.schema.ref_alone and "$ref" in schema:
-        schema = {"$ref": schema["$ref"]}
-    kind = _kind(instance)
-    for name, keyword in _KEYWORDS.items():
-        if name in schema and keyword.judge is not None and keyword.on in ("any", kind):
-            found = keyword.judge(walk, schema[name], schema, instance, path)
-            if found is not None:
-                return found
-    return None
+# Parsing: every subschema is found once, so that a reference is a look-up in `parts`.
 
 
-# Parsing: every part is visited once, so that a reference is a look-up and can lead only to a schema.
-
-
-def _collect_parts(schema: Any, where: _Where, parts: dict[_Where, Any]) -> None:
+def _collect_parts(schema: Any, where: str, parts: dict[str, Any]) -> None:
+    if not isinstance(schema, (dict, bool)):
+        raise _fault(where, f"a schema is an object, true or false, not {_shown(schema)}")
     parts[where] = schema
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, dict):
-        raise _fault(where, f"a schema is an object or true or false, not {_shown(schema)}")
-    for name, value in schema.items():
-        if name in ("$schema", "$id") and where:
+    for name, value in schema.items() if isinstance(schema, dict) else ():
+        if name not in _KEYWORDS:
+            raise _fault(where, f"{quoted(name)} is not supported{nearest(name, _KEYWORDS)}")
+        if name in ("$schema", "$id") and where != "#":
             raise _fault(where, f"{name!r} is supported at the top of a schema only")
-        keyword = _KEYWORDS.get(name)
-        if keyword is None:
-            raise _fault(where, _unknown_keyword(name))
-        problem = keyword.check(value)
-        if problem:
-            raise _fault(where, f"{name!r} {problem}")
-        for step, part in _subschemas(keyword.holds, value):
-            _collect_parts(part, (*where, name, *step), parts)
-
-
-def _subschemas(holds: str, value: Any) -> Iterator[tuple[_Where, Any]]:
-    if holds == "one":
-        yield (), value
-    elif holds == "list":
-        for index, part in enumerate(value):
-            yield (str(index),), part
-    elif holds == "map":
-        for key, part in value.items():
-            yield (key,), part
-
-
-def _unknown_keyword(name: object) -> str:
-    if name in _UNSUPPORTED:
-        return f"keyword {name!r} is not supported, and would check nothing"
-    near = difflib.get_close_matches(str(name), list(_KEYWORDS), n=1)
-    return f"unknown keyword {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
-
-
-def _resolve_references(parts: Mapping[_Where, Any]) -> dict[str, Any]:
-    targets: dict[str, Any] = {}
-    for where, part in parts.items():
-        if not isinstance(part, dict) or "$ref" not in part:
-            continue
-        reference: str = part["$ref"]
-        if not reference.startswith("#"):
-            raise _fault(where, f"cannot follow {reference!r}: remote references are not fetched")
-        target = tuple(
-            step.replace("~1", "/").replace("~0", "~") for step in unquote(reference[1:]).split("/")[1:]
-        )
-        if target not in parts or not re.match(r"#(/|$)", reference):
-            raise _fault(where, f"cannot resolve {reference!r}: there is no schema at that place")
-        targets[reference] = parts[target]
-    return targets
-
-
-def _translate_patterns(parts: Mapping[_Where, Any]) -> dict[str, str]:
-    patterns: dict[str, str] = {}
-    for where, part in parts.items():
-        if isinstance(part, dict) and "pattern" in part:
-            pattern: str = part["pattern"]
+        wants = _KEYWORDS[name].wants
+        if not _VALUES[wants](value):
+            raise _fault(where, f"{name!r} must be {wants}, not {_shown(value)}")
+        if name == "pattern":
             try:
-                patterns[pattern] = ecma_pattern(pattern)
-                re.compile(patterns[pattern])
-            except (ValueError, re.error, OverflowError) as error:
-                raise _fault(where, f"pattern {_shown(pattern)} is not usable: {error}") from None
-    return patterns
+                ecma_pattern(value)
+            except ValueError as error:
+                raise _fault(where, f"pattern {quoted(value)} is not usable: {error}") from None
+        for step, part in _subschemas(wants, value).items():
+            _collect_parts(part, f"{where}/{name}{step}", parts)
 
 
-def _next_in_place(schema: Any, made: Schema) -> Iterator[Any]:
-    if isinstance(schema, dict):
-        if "$ref" in schema:
-            yield made.targets[schema["$ref"]]
-            if made.ref_alone:
-                return
-        for name in _IN_PLACE[1:]:
-            if name in schema:
-                for _, part in _subschemas(_KEYWORDS[name].holds, schema[name]):
-                    yield part
+def _subschemas(wants: str, value: Any) -> dict[str, Any]:
+    """The schemas in a keyword's value, by what they add to its JSON pointer."""
+    if wants == "a schema":
+        return {"": value}
+    if wants == "an array of schemas":
+        return {f"/{index}": part for index, part in enumerate(value)}
+    if wants == "an object of schemas":
+        return {"/" + name.replace("~", "~0").replace("/", "~1"): value[name] for name in value}
+    return {}
 
 
-def _refuse_reference_loops(parts: Mapping[_Where, Any], made: Schema) -> None:
-    done: set[int] = set()
-
-    def visit(schema: Any, open_now: frozenset[int], where: _Where) -> None:
-        if id(schema) in open_now:
-            raise _fault(where, "reference loop: it leads back to itself without end")
-        if isinstance(schema, dict) and id(schema) not in done:
-            for part in _next_in_place(schema, made):
-                visit(part, open_now | {id(schema)}, where)
-            done.add(id(schema))
-
-    for where, schema in parts.items():
-        visit(schema, frozenset(), where)
-
-
-def _can_fail(schema: Any, made: Schema, open_now: frozenset[int]) -> bool:
-    if isinstance(schema, bool):
-        return not schema
-    if id(schema) in open_now:
-        return False
-    inner = open_now | {id(schema)}
-    if "$ref" in schema:
-        if _can_fail(made.targets[schema["$ref"]], made, inner):
-            return True
-        if made.ref_alone:
-            return False
-    for name, value in schema.items():
-        keyword = _KEYWORDS[name]
-        if keyword.judge is None or name == "$ref":
-            continue
-        able = (_can_fail(part, made, inner) for _, part in _subschemas(keyword.holds, value))
-        if name in ("not", "oneOf"):
-            return True
-        if all(able) if name == "anyOf" else any(able) if keyword.holds else not _idle(name, value):
-            return True
-    return False
+def _check_references(parts: Mapping[str, Any]) -> None:
+    referring = {k: part for k, part in parts.items() if isinstance(part, dict) and "$ref" in part}
+    for where, part in referring.items():
+        reference = part["$ref"]
+        if not reference.startswith("#"):
+            raise _fault(where, f"{quoted(reference)}: remote references are not fetched")
+        if unquote(reference) not in parts:
+            raise _fault(where, f"cannot resolve {quoted(reference)}: no schema is at that place")
+    for where, part in referring.items():
+        waiting, reached = [part], {id(part)}
+        while waiting:
+            for step in _in_place(waiting.pop(), parts):
+                if step is part:
+                    raise _fault(where, "reference loop: it leads back to itself without end")
+                waiting += [] if id(step) in reached else [step]
+                reached.add(id(step))
 
 
-def _idle(name: str, value: Any) -> bool:
-    if name in ("minLength", "minItems", "minProperties"):
-        return bool(value == 0)
-    return name in ("required", "uniqueItems", "pattern") and not value
+def _in_place(schema: _Keywords, parts: Mapping[str, Any]) -> list[_Keywords]:
+    """The schemas that judge the very value that this schema judges."""
+    inner = [part for name in ("allOf", "anyOf", "oneOf") for part in schema.get(name, ())]
+    inner += [schema["not"]] if "not" in schema else []
+    inner += [parts[unquote(schema["$ref"])]] if "$ref" in schema else []
+    return [part for part in inner if isinstance(part, dict)]
 
 
-def _fault(where: _Where, message: str) -> SchemaError:
-    steps = (step.replace("~", "~0").replace("/", "~1") for step in where)
-    return SchemaError(f"at {'/'.join(['#', *steps])}: {message}")
+def _fault(where: str, message: str) -> SchemaError:
+    return SchemaError(printable(f"at {where}: {message}"))
 
 
 # Values: `true` is not 1, 3.0 is 3, and no number is ever written out (1e999999999 stays short).
 
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float, Decimal)):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
+_KINDS = {type(None): "null", bool: "boolean", int: "number", float: "number", Decimal: "number"}
+_KINDS.update({str: "string", list: "array", dict: "object"})
 
 
-def _exact(value: Any) -> Any:
-    return Decimal(repr(value)) if isinstance(value, float) else value
+def _exact(value: Any) -> Decimal:
+    return Decimal(repr(value) if isinstance(value, float) else value)
 
 
-def _numeral_parts(value: Any) -> tuple[int, str, int]:
+def _numeral(value: Any) -> tuple[int, str, int]:
     """Sign, digits without outer zeros, exponent: equal for equal numbers, however written."""
-    sign, digits, exponent = Decimal(_exact(value)).as_tuple()
+    sign, digits, exponent = _exact(value).as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     short = text.rstrip("0")
-    if not short or not isinstance(exponent, int):
-        return 0, "0", 0
-    return sign, short, exponent + len(text) - len(short)
+    return (sign, short, int(exponent) + len(text) - len(short)) if short else (0, "0", 0)
 
 
 def _equality_key(value: Any) -> Hashable:
-    """Equal for values that JSON Schema calls equal, at every depth, and hashable."""
-    kind = _kind(value)
-    if kind == "number":
-        return (kind, *_numeral_parts(value))
-    if kind == "array":
-        return kind, tuple([_equality_key(item) for item in value])
-    if kind == "object":
-        return kind, frozenset([(name, _equality_key(item)) for name, item in value.items()])
-    return kind, value
+    """Equal for values that JSON Schema calls equal, at every depth."""
+    if isinstance(value, list):
+        return "array", tuple([_equality_key(item) for item in value])
+    if isinstance(value, dict):
+        return "object", frozenset([(name, _equality_key(item)) for name, item in value.items()])
+    kind = _KINDS[type(value)]
+    return kind, _numeral(value) if kind == "number" else value
+
+
+def _is_among(value: Any, values: list[Any]) -> bool:
+    return _equality_key(value) in map(_equality_key, values)
+
+
+def _is_of_type(value: Any, types: Any) -> bool:
+    kind = _KINDS[type(value)]
+    kinds = {kind, "integer"} if kind == "number" and _numeral(value)[2] >= 0 else {kind}
+    return not kinds.isdisjoint(_listed(types))
 
 
 def _is_multiple(value: Any, divisor: Any) -> bool:
-    _, digits, exponent = _numeral_parts(value)
-    _, divisor_digits, divisor_exponent = _numeral_parts(divisor)
-    shift = exponent - divisor_exponent
+    (_, digits, exponent), (_, unit, unit_exponent) = _numeral(value), _numeral(divisor)
+    shift = exponent - unit_exponent
     if digits == "0" or shift < 0:  # digits end in no zero, so a smaller exponent cannot divide
         return digits == "0"
-    unit = int(divisor_digits)
-    return int(digits) % unit * pow(10, shift, unit) % unit == 0
+    return int(digits) * pow(10, shift, int(unit)) % int(unit) == 0
 
 
 def _shown(value: Any) -> str:
-    kind = _kind(value)
-    if kind == "array":
-        return f"an array of {len(value)} items"
-    if kind == "object":
-        return "an object"
-    text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
-    text = text if len(text) <= 60 else text[:60] + "…"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """The start of a value's JSON, for messages; lazily, since an answer can be large or deep."""
+    if isinstance(value, Decimal):
+        return str(value)
+    chunks = json.JSONEncoder(ensure_ascii=False, default=float).iterencode(value)
+    text = "".join(itertools.islice(chunks, 61))
+    return printable(text if len(text) <= 60 else text[:60] + "…")
 
 
-def _step(path: str, key: str) -> str:
-    plain = re.match(r"[A-Za-z_][A-Za-z0-9_-]*\Z", key)
-    return f"{path}.{key}" if plain else f"{path}[{_shown(key)}]"
+# What a keyword's own value may have to be, in words and as a test.
 
 
-# The keywords. First what a keyword's own value must be, then one function per keyword.
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
-def _any_value(value: Any) -> str:
-    return ""
+def _are_names(value: Any) -> bool:
+    strings = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return strings and len(set(value)) == len(value)
 
 
-def _string_value(value: Any) -> str:
-    return "" if isinstance(value, str) else f"must be a string, not {_shown(value)}"
+_TYPES = {"integer", *_KINDS.values()}
+_TYPE_NAMES = "one or several of " + ", ".join(sorted(_TYPES))
+_COUNT = "a whole number, 0 or more"
+_VALUES: dict[str, Callable[[Any], bool]] = {
+    "anything": lambda value: True,
+    "a string": lambda value: isinstance(value, str),
+    "true or false": lambda value: isinstance(value, bool),
+    "a number": lambda value: _is_of_type(value, "number"),
+    "a number above 0": lambda value: _is_of_type(value, "number") and value > 0,
+    _COUNT: lambda value: _is_of_type(value, "integer") and value >= 0,
+    "an array of values": lambda value: isinstance(value, list) and value != [],
+    "an array of different strings": _are_names,
+    _TYPE_NAMES: lambda value: _are_names(_listed(value)) and set() < {*_listed(value)} <= _TYPES,
+    "a schema": lambda value: True,  # _collect_parts looks at it next
+    "an array of schemas": lambda value: isinstance(value, list) and value != [],
+    "an object of schemas": lambda value: isinstance(value, dict),
+}
+
+# The keywords: the plain comparisons in rows, then one function for each that looks inside.
 
 
-def _list_value(value: Any) -> str:
-    return "" if isinstance(value, list) else f"must be an array, not {_shown(value)}"
-
-
-def _bool_value(value: Any) -> str:
-    return "" if isinstance(value, bool) else f"must be true or false, not {_shown(value)}"
-
-
-def _number_value(value: Any) -> str:
-    finite = _kind(value) == "number" and Decimal(_exact(value)).is_finite()
-    return "" if finite else f"must be a number, not {_shown(value)}"
-
-
-def _positive_value(value: Any) -> str:
-    return _number_value(value) or ("" if value > 0 else f"must be above 0, not {_shown(value)}")
-
-
-def _count_value(value: Any) -> str:
-    whole = not _number_value(value) and value >= 0 and _numeral_parts(value)[2] >= 0
-    return "" if whole else f"must be a whole number, 0 or more, not {_shown(value)}"
-
-
-def _names_value(value: Any) -> str:
-    names = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    if not names or len(set(value)) < len(value):
-        return "must be an array of different strings"
-    return ""
-
-
-def _type_value(value: Any) -> str:
-    kinds = value if isinstance(value, list) and value else [value]
-    for kind in kinds:
-        if kind not in _KINDS:
-            near = difflib.get_close_matches(str(kind), _KINDS, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            return f"must be of {', '.join(_KINDS)}, not {_shown(kind)}{hint}"
-    return _names_value(kinds)
-
-
-def _enum_value(value: Any) -> str:
-    return "" if isinstance(value, list) and value else "must be an array with at least one value"
-
-
-def _schema_value(value: Any) -> str:
-    if isinstance(value, list):
-        return "as an array of schemas is the form of old drafts: write 'prefixItems'"
-    return ""
-
-
-def _schemas_value(value: Any) -> str:
-    return "" if isinstance(value, list) and value else "must be an array of at least one schema"
-
-
-def _schema_map_value(value: Any) -> str:
-    return "" if isinstance(value, dict) else f"must be an object of schemas, not {_shown(value)}"
-
-
-def _dialect_value(value: Any) -> str:
-    known = r"https?://json-schema\.org/(draft-0[467]/schema|draft/20(19-09|20-12)/schema)#?\Z"
-    if isinstance(value, str) and re.match(known, value):
-        return ""
-    return f"names no draft that is known here: {_shown(value)}"
-
-
-def _keyword(name: str, check: _Check, on: str, holds: str = "") -> Callable[[_Judge], _Judge]:
+def _keyword(name: str, wants: str, on: str) -> Callable[[_Judge], _Judge]:
     def register(judge: _Judge) -> _Judge:
-        _KEYWORDS[name] = _Keyword(check, judge, on, holds)
+        _KEYWORDS[name] = _Keyword(wants, on, judge)
         return judge
 
     return register
 
 
-@_keyword("type", _type_value, "any")
-def _judge_type(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    kinds = value if isinstance(value, list) else [value]
-    kind = _kind(instance)
-    if kind in kinds or (kind == "number" and "integer" in kinds and _numeral_parts(instance)[2] >= 0):
-        return None
-    return f"at {path}: {_shown(instance)} is not of type {' or '.join(kinds)}"
+def _rule(name: str, wants: str, on: str, holds: Callable[[Any, Any], bool], words: str) -> None:
+    """Register a keyword that does no more than compare an instance with its own value."""
+
+    @_keyword(name, wants, on)
+    def judge(walk: _Walk, schema: _Keywords, instance: Any, path: str) -> Iterator[str]:
+        if not holds(instance, schema[name]):
+            yield f"at {path}: {_shown(instance)} {words} {_shown(schema[name])}"
 
 
-@_keyword("enum", _enum_value, "any")
-def _judge_enum(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    if _equality_key(instance) in {_equality_key(item) for item in value}:
-        return None
-    allowed = ", ".join(_shown(item) for item in value[:10]) + (", …" if len(value) > 10 else "")
-    return f"at {path}: {_shown(instance)} is not one of {allowed}"
+_rule("type", _TYPE_NAMES, "any", _is_of_type, "is not of type")
+_rule("const", "anything", "any", lambda x, y: _is_among(x, [y]), "is not")
+_rule("enum", "an array of values", "any", _is_among, "is not one of")
+_rule("minimum", "a number", "number", lambda x, y: _exact(x) >= _exact(y), "is below")
+_rule("maximum", "a number", "number", lambda x, y: _exact(x) <= _exact(y), "is above")
+_rule("exclusiveMinimum", "a number", "number", lambda x, y: _exact(x) > _exact(y), "is not over")
+_rule("exclusiveMaximum", "a number", "number", lambda x, y: _exact(x) < _exact(y), "is not under")
+_rule("multipleOf", "a number above 0", "number", _is_multiple, "is not a multiple of")
+for _unit, _kind in (("Length", "string"), ("Items", "array"), ("Properties", "object")):
+    _rule("min" + _unit, _COUNT, _kind, lambda x, least: len(x) >= least, "is shorter than")
+    _rule("max" + _unit, _COUNT, _kind, lambda x, most: len(x) <= most, "is longer than")
 
 
-@_keyword("const", _any_value, "any")
-def _judge_const(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    if _equality_key(instance) == _equality_key(value):
-        return None
-    return f"at {path}: {_shown(instance)} is not {_shown(value)}"
+@_keyword("pattern", "a string", "string")
+def _pattern_keyword(walk: _Walk, schema: _Keywords, text: Any, path: str) -> Iterator[str]:
+    if not walk.search(ecma_pattern(schema["pattern"]), text):
+        yield f"at {path}: {_shown(text)} does not match the pattern {_shown(schema['pattern'])}"
 
 
-def _bound(
-    name: str, on: str, broken: Callable[[Any, Any], bool], size: Callable[[Any], Any], words: str
-) -> None:
-    """Register a keyword that compares one figure of an instance with a bound."""
-
-    @_keyword(name, _number_value if on == "number" else _count_value, on)
-    def judge(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-        if not broken(size(instance), _exact(value)):
-            return None
-        figure = "" if on == "number" else f" (it has {len(instance)})"
-        return f"at {path}: {_shown(instance)} {words.format(_shown(value))}{figure}"
+@_keyword("required", "an array of different strings", "object")
+def _required(walk: _Walk, schema: _Keywords, found: Any, path: str) -> Iterator[str]:
+    for name in schema["required"]:
+        if name not in found:
+            yield f"at {path}: required property {_shown(name)} is missing"
 
 
-def _below(figure: Any, bound: Any) -> bool:
-    return bool(figure < bound)
+@_keyword("properties", "an object of schemas", "object")
+@_keyword("additionalProperties", "a schema", "object")
+def _properties(walk: _Walk, schema: _Keywords, found: Any, path: str) -> Iterator[str]:
+    named, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name, item in found.items():
+        key = f".{name}" if name.isidentifier() else f"[{_shown(name)}]"
+        yield from walk.violations(named.get(name, others), item, path + key)
 
 
-def _above(figure: Any, bound: Any) -> bool:
-    return bool(figure > bound)
+@_keyword("prefixItems", "an array of schemas", "array")
+@_keyword("items", "a schema", "array")
+def _items(walk: _Walk, schema: _Keywords, found: Any, path: str) -> Iterator[str]:
+    first, others = schema.get("prefixItems", []), schema.get("items", True)
+    for index, item in enumerate(found):
+        part = first[index] if index < len(first) else others
+        yield from walk.violations(part, item, f"{path}[{index}]")
 
 
-_bound("minimum", "number", _below, _exact, "is below the minimum {}")
-_bound("maximum", "number", _above, _exact, "is above the maximum {}")
-_bound("exclusiveMinimum", "number", lambda a, b: not a > b, _exact, "is not above {}")
-_bound("exclusiveMaximum", "number", lambda a, b: not a < b, _exact, "is not below {}")
-_bound("minLength", "string", _below, len, "is shorter than {} characters")
-_bound("maxLength", "string", _above, len, "is longer than {} characters")
-_bound("minItems", "array", _below, len, "is shorter than {} items")
-_bound("maxItems", "array", _above, len, "is longer than {} items")
-_bound("minProperties", "object", _below, len, "has fewer than {} properties")
-_bound("maxProperties", "object", _above, len, "has more than {} properties")
-
-
-@_keyword("multipleOf", _positive_value, "number")
-def _judge_multiple(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    if _is_multiple(instance, value):
-        return None
-    return f"at {path}: {_shown(instance)} is not a multiple of {_shown(value)}"
-
-
-@_keyword("pattern", _string_value, "string")
-def _judge_pattern(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    if walk.search(walk.schema.patterns[value], instance):
-        return None
-    return f"at {path}: {_shown(instance)} does not match the pattern {_shown(value)}"
-
-
-@_keyword("required", _names_value, "object")
-def _judge_required(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    missing = [name for name in value if name not in instance]
-    return f"at {path}: required property {_shown(missing[0])} is missing" if missing else None
-
-
-@_keyword("properties", _schema_map_value, "object", "map")
-def _judge_properties(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
-    for name, part in value.items():
-        if name in instance:
-            found = _violation(walk, part, instance[name], _step(path, name))
-            if found is not None:
-                return found
-    return None
-
-
-@_keyword("additionalProperties", _schema_value, "object", "one")
-def _judge_additional(
-    walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str
-) -> str | None:
-    known = schema.get("properties", {})
-    for name, item in instance.items():
-        if name not in known:
-            if value is False:
-                return f"at {path}: property {_shown(name)} is not allowed"
-            found = _violation(walk, value, item, _step(path, name))
-            if found is not None:
-                return found
-    return None
-
-
-def _first_item_violation(walk: _Walk, pairs: Iterator[tuple[int, Any, Any]], path: str) -> str | None:
-    for index, part, item in pairs:
-        found = _violation(walk, part, item, f"{path}[{index}]")
-        if found is not None:
-            return found
-    return None
-
-
-@_keyword("prefixItems", _schemas_value, "array", "list")
-def _judge_prefix(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    pairs = ((index, part, item) for index, (part, item) in enumerate(zip(value, instance)))
-    return _first_item_violation(walk, pairs, path)
-
-
-@_keyword("items", _schema_value, "array", "one")
-def _judge_items(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    start = len(schema.get("prefixItems", ()))
-    pairs = ((index, value, instance[index]) for index in range(start, len(instance)))
-    return _first_item_violation(walk, pairs, path)
-
-
-@_keyword("uniqueItems", _bool_value, "array")
-def _judge_unique(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
+@_keyword("uniqueItems", "true or false", "array")
+def _unique_items(walk: _Walk, schema: _Keywords, found: Any, path: str) -> Iterator[str]:
     first: dict[Hashable, int] = {}
-    for index, item in enumerate(instance if value else []):
+    for index, item in enumerate(found if schema["uniqueItems"] else ()):
         earlier = first.setdefault(_equality_key(item), index)
         if earlier != index:
-            return f"at {path}: items {earlier} and {index} are equal, and must all differ"
-    return None
+            yield f"at {path}: items {earlier} and {index} are equal, and must all differ"
 
 
-@_keyword("allOf", _schemas_value, "any", "list")
-def _judge_all(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    for part in value:
-        found = _violation(walk, part, instance, path)
-        if found is not None:
-            return found
-    return None
+@_keyword("allOf", "an array of schemas", "any")
+def _all_of(walk: _Walk, schema: _Keywords, instance: Any, path: str) -> Iterator[str]:
+    for part in schema["allOf"]:
+        yield from walk.violations(part, instance, path)
 
 
-@_keyword("anyOf", _schemas_value, "any", "list")
-def _judge_any(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    found: list[str] = []
-    for part in value:
-        problem = _violation(walk, part, instance, path)
-        if problem is None:
-            return None
-        found.append(problem)
-    return _none_fits("anyOf", found, path)
+@_keyword("anyOf", "an array of schemas", "any")
+@_keyword("oneOf", "an array of schemas", "any")
+def _alternatives(walk: _Walk, schema: _Keywords, instance: Any, path: str) -> Iterator[str]:
+    for name, most in (("anyOf", math.inf), ("oneOf", 1)):
+        problems = [walk.first(part, instance, path) for part in schema.get(name, ())]
+        if name in schema and not 1 <= problems.count("") <= most:
+            reasons = shorten("; ".join(filter(None, problems)), 300) or "only one may fit"
+            yield f"at {path}: fits {problems.count('')} of {len(problems)} in {name} ({reasons})"
 
 
-@_keyword("oneOf", _schemas_value, "any", "list")
-def _judge_one(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    found = [_violation(walk, part, instance, path) for part in value]
-    fits = [str(index) for index, problem in enumerate(found) if problem is None]
-    if len(fits) > 1:
-        return f"at {path}: fits oneOf {' and '.join(fits)}, where exactly one may fit"
-    return None if fits else _none_fits("oneOf", [problem or "" for problem in found], path)
+@_keyword("not", "a schema", "any")
+def _not(walk: _Walk, schema: _Keywords, instance: Any, path: str) -> Iterator[str]:
+    if not walk.first(schema["not"], instance, path):
+        yield f"at {path}: {_shown(instance)} is what 'not' forbids"
 
 
-def _none_fits(name: str, problems: list[str], path: str) -> str:
-    text = "; ".join(problems)
-    text = text if len(text) <= 300 else text[:300] + "…"
-    return f"at {path}: fits none of {len(problems)} in {name} ({text})"
+@_keyword("$ref", "a string", "any")
+def _reference(walk: _Walk, schema: _Keywords, instance: Any, path: str) -> Iterator[str]:
+    yield from walk.violations(walk.schema.parts[unquote(schema["$ref"])], instance, path)
 
 
-@_keyword("not", _schema_value, "any", "one")
-def _judge_not(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    fits = _violation(walk, value, instance, path) is None
-    return f"at {path}: {_shown(instance)} is what 'not' forbids" if fits else None
-
-
-@_keyword("$ref", _string_value, "any")
-def _judge_reference(walk: _Walk, value: Any, schema: dict[str, Any], instance: Any, path: str) -> str | None:
-    # Remembered per place, so that alternatives which share a reference cost once, not 2^depth.
-    key = (value, path)
-    if key not in walk.seen:
-        walk.seen[key] = _violation(walk, walk.schema.targets[value], instance, path)
-    return walk.seen[key]
-
-
-for _name, _own_check, _holds in (
-    ("$schema", _dialect_value, ""),
-    ("$id", _string_value, ""),
-    ("$comment", _string_value, ""),
-    ("$defs", _schema_map_value, "map"),
-    ("definitions", _schema_map_value, "map"),
-    ("title", _string_value, ""),
-    ("description", _string_value, ""),
-    ("default", _any_value, ""),
-    ("examples", _list_value, ""),
+for _names, _wants in (
+    ("$schema $id $comment title description", "a string"),
+    ("$defs definitions", "an object of schemas"),
+    ("default examples", "anything"),
 ):
-    _KEYWORDS[_name] = _Keyword(_own_check, None, "any", _holds)
+    for _name in _names.split():
+        _KEYWORDS[_name] = _Keyword(_wants, "", lambda *_: iter(()))
 
 
-# ECMA-262 patterns, which JSON Schema asks for, in the words of Python's `re`.
+# ECMA-262 patterns, which JSON Schema asks for, in the words of Python's `re`: what the two read
+# alike passes, what has another spelling is translated, and all the rest is refused.
 
 _ECMA_SPACE = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_ECMA_NOT_SPACE = (
-    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
-    r"\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff"
+_ESCAPE = r"\\(?:[bBdDfnrsStvwW]|x[0-9A-Fa-f]{2}|u(?![dD][89A-Fa-f])[0-9A-Fa-f]{4}|[^0-9A-Za-z])"
+_REPEAT = r"\{[0-9]+(?:,[0-9]*)?\}"
+_ECMA_TOKEN = re.compile(
+    rf"\[\\s\\S\]|(?P<class>\[(?!\^?\])(?:(?!\\S){_ESCAPE}|[^\\\]])+\])|{_ESCAPE}|\(\?[:=!]|\((?!\?)"
+    rf"|(?:[*+?]|{_REPEAT})\??(?![*+?])|(?!{_REPEAT})[^\\\[(*+?]|(?P<odd>.)"
 )
-_ECMA_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
-_ECMA_CONTROLS = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11}
+_IN_CLASS = re.compile(_ESCAPE + r"|(?!^)[\[&~|]")
+_TO_PYTHON = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "{": r"\{", r"[\s\S]": "(?s:.)"}
+_TO_PYTHON.update({r"\s": f"[{_ECMA_SPACE}]", r"\S": f"[^{_ECMA_SPACE}]"})
+_TO_PYTHON_IN_CLASS = {r"\s": _ECMA_SPACE, **{mark: "\\" + mark for mark in "[&~|"}}
 
 
 def ecma_pattern(pattern: str) -> str:
-    r"""An ECMA-262 pattern for `re.search`; ValueError for what only one of the two knows.
+    r"""An ECMA-262 pattern for `re.search`; ValueError for what Python cannot read alike.
+
+    Refused although ECMA-262 has it: `\p{…}`, `\u{…}`, `\cX`, surrogate pairs, look-behind,
+    named groups, references to groups, `[]`, `[^]`, and `\S` in a class other than `[\s\S]`.
 
     >>> ecma_pattern(r"^\d+$")
-    '(?a:^\\d+\\Z)'
+    '(?a)^\\d+\\Z'
     """
-    out: list[str] = []
-    at = 0
-    repeatable = False
-    while at < len(pattern):
-        quantifier = _ECMA_QUANTIFIER.match(pattern, at)
-        if quantifier:
-            if not repeatable:
-                raise ValueError(f"nothing to repeat at character {at}")
-            text, at, repeatable = quantifier.group(), quantifier.end(), False
-        else:
-            text, at = _ecma_piece(pattern, at)
-            repeatable = text not in ("^", r"\Z", "|") and not text.startswith("(?:" + "!")
-            repeatable = repeatable and (text[0] != "(" or text == "(?!)")
-        out.append(text)
-    return "(?a:" + "".join(out) + ")"
 
+    def translate(token: re.Match[str]) -> str:
+        if token["odd"]:
+            raise ValueError(f"what begins at character {token.start() + 1} is not supported")
+        if token["class"]:
+            return _IN_CLASS.sub(lambda m: _TO_PYTHON_IN_CLASS.get(m[0], m[0]), token[0])
+        return _TO_PYTHON.get(token[0], token[0])
 
-def _ecma_piece(pattern: str, at: int) -> tuple[str, int]:
-    here = pattern[at]
-    if here == "\\":
-        return _ecma_escape(pattern, at)
-    if here == "[":
-        return _ecma_class(pattern, at)
-    if here == "(":
-        group = re.compile(r"\((?:\?(?::|=|!|<=|<!|<([^>=!]+)>))?").match(pattern, at)
-        if group is None or (group.group() == "(" and pattern[at + 1 : at + 2] == "?"):
-            raise ValueError(f"the group at character {at} is not ECMA-262")
-        named = f"(?P<{group.group(1)}>" if group.group(1) else group.group()
-        return named, group.end()
-    translated = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "{": r"\{", "}": r"\}", "]": r"\]"}
-    return translated.get(here, here), at + 1
-
-
-def _ecma_escape(pattern: str, at: int) -> tuple[str, int]:
-    letter = pattern[at + 1 : at + 2]
-    if letter and letter in "dDwWbB":
-        return "\\" + letter, at + 2
-    if letter and letter in "sS":
-        return f"[{_ECMA_SPACE if letter == 's' else _ECMA_NOT_SPACE}]", at + 2
-    if letter and letter in "123456789":
-        number = re.compile("[0-9]{1,2}(?![0-9])").match(pattern, at + 1)
-        if number is None:
-            raise ValueError("a reference to a group above 99")
-        return f"(?:\\{number.group()})", number.end()
-    name = re.compile(r"\\k<([^>]+)>").match(pattern, at)
-    if name:
-        return f"(?P={name.group(1)})", name.end()
-    point, end = _ecma_character(pattern, at)
-    return _ecma_literal(point), end
-
-
-def _ecma_character(pattern: str, at: int) -> tuple[int, int]:
-    """The code point of the character or escape at a place, and the place after it."""
-    if pattern[at] != "\\":
-        return ord(pattern[at]), at + 1
-    code = re.compile(
-        r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|c([A-Za-z])|(0)(?![0-9]))"
-    ).match(pattern, at)
-    letter = pattern[at + 1 : at + 2]
-    if code is None:
-        if letter in ("p", "P"):
-            raise ValueError(r"Unicode properties (\p{…}) are not supported")
-        if not letter or (letter.isascii() and letter.isalnum() and letter not in _ECMA_CONTROLS):
-            raise ValueError(f"the escape '\\{letter}' is not ECMA-262")
-        return _ECMA_CONTROLS.get(letter, ord(letter)), at + 2
-    if code.group(4) or code.group(5):
-        return (ord(code.group(4)) % 32 if code.group(4) else 0), code.end()
-    point = int(code.group(1) or code.group(2) or code.group(3), 16)
-    low = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(pattern, code.end())
-    if code.group(2) and 0xD800 <= point < 0xDC00 and low:
-        pair = 0x10000 + (point - 0xD800) * 0x400 + int(low.group(1), 16) - 0xDC00
-        return pair, low.end()
-    if point > 0x10FFFF:
-        raise ValueError("a code point above 10FFFF")
-    return point, code.end()
-
-
-def _ecma_literal(point: int) -> str:
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
-
-
-def _ecma_class(pattern: str, at: int) -> tuple[str, int]:
-    negated = pattern.startswith("[^", at)
-    at += 2 if negated else 1
-    out: list[str] = []
-    while pattern[at : at + 1] != "]":
-        if at >= len(pattern):
-            raise ValueError("a character class is not closed")
-        text, at, single = _ecma_class_atom(pattern, at)
-        if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("", "]"):
-            high, at, high_single = _ecma_class_atom(pattern, at + 1)
-            if not (single and high_single):
-                raise ValueError("a range in a character class has no two ends")
-            text = f"{text}-{high}"
-        out.append(text)
-    if not out:
-        return (r"[\s\S]" if negated else "(?!)"), at + 1
-    return f"[{'^' if negated else ''}{''.join(out)}]", at + 1
-
-
-def _ecma_class_atom(pattern: str, at: int) -> tuple[str, int, bool]:
-    letter = pattern[at + 1 : at + 2] if pattern[at] == "\\" else ""
-    if letter and letter in "dDwW":
-        return "\\" + letter, at + 2, False
-    if letter and letter in "sS":
-        return (_ECMA_SPACE if letter == "s" else _ECMA_NOT_SPACE), at + 2, False
-    if letter == "b":
-        return r"\x08", at + 2, True
-    point, end = _ecma_character(pattern, at)
-    return _ecma_literal(point), end, True
+    translated = "(?a)" + _ECMA_TOKEN.sub(translate, pattern)
+    try:
+        re.compile(translated)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return translated
 
 
 # ==================================================================================================
 # 7. Numbers in text
 # ==================================================================================================
 
-# --- Numbers in text -------------------------------------------------------------------------
-# The numbers a person would read in an answer. A numeral is first taken at its longest (digits and
-# all that joins digits to digits), then judged whole: plain, ambiguous, or no number at all, so
-# that no part of 3.11.7, 10:30 or 1/2 is ever read alone. What a locale could read in two ways is
-# ambiguous. Choices where the contract is silent: a single hyphen between numerals is a range
-# (5-10 is 5 and 10, never -10), .5 is 0.5, "1 536" and 1'536 are ambiguous, "3.5 million" and
-# "6 × 10^23" are no plain numbers, only ASCII digits are digits, 5/month is 5.
-# The patterns are shared with the JavaScript reader below: LETTER and WORD stand for the one
-# construct that the two languages spell differently.
+# The numbers a person would read in an answer. A token is first taken at its longest (a run of
+# letters, digits and whatever joins digits to them), then judged whole: plain, a range of two plain
+# ones, ambiguous (what two locales read differently), or no number at all, so that no part of
+# 3.11.7, 10:30 or 1/2 is ever read alone. Where the contract is silent: 5-10 is 5 and 10, never
+# -10; .5 is 0.5; "1 536" and 1'536 are ambiguous; "3.5 million" and "6 × 10^23" are no plain
+# numbers; only ASCII digits are digits; 5/month is 5; over 1,000 digits are no number.
 
-MAX_NUMERAL_LENGTH = 1000
-MAX_NUMERAL_EXPONENT = 9999
-
-_GROUP_MARKS = ("{,}", "\\,", ",\\!", ",", "\u00a0", "\u2007", "\u2009", "\u202f")
-_DASH = "[-\u2010-\u2013\u2212]"
-_CURRENCY = r"(?:\\?[$€£¥][ \u00a0]?)?"
-_JOINT = (
-    r"(?:\{,\}|\\,|,\\!|[.,:'’\u00a0\u2007\u2009\u202f\u200b-\u200d\u2060\ufeff\u00ad]|"
-    + _DASH
-    + r"|[ \u00a0]?[/\u2044\u2215][ \u00a0]?|\}\{|\*\*?|\^[{(]?|[×·⋅]|[eE][-+\u2212]?)"
-)
-_GROUPED = (
-    r"[1-9][0-9]{0,2}(?:(?:\{,\}[0-9]{3})+|(?:\\,[0-9]{3})+|(?:,\\![0-9]{3})+|(?:,[0-9]{3})+"
-    r"|(?:\u00a0[0-9]{3})+|(?:\u2007[0-9]{3})+|(?:\u2009[0-9]{3})+|(?:\u202f[0-9]{3})+)"
-)
-_NUMERAL = r"((?:" + _GROUPED + r"|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+\u2212]?[0-9]+)?)"
-_NUMBER_PATTERNS: dict[str, str] = {
-    # a numeral and all that joins digits to digits; "1 536" counts as joined
-    "core": r"(?:[1-9][0-9]{0,2}(?: [0-9]{3})+(?!WORD)|[0-9]+)(?:" + _JOINT + r"[0-9]+)*",
-    "number": "^" + _NUMERAL + "$",
-    "range": "^" + _NUMERAL + _DASH + _NUMERAL + "$",
-    "joined": r"[:/\u2044\u2215}*^×·⋅\u200b-\u200d\u2060\ufeff\u00ad]|" + _DASH + ".*" + _DASH,
-    "grouping": r"[, '’\u00a0\u2007\u2009\u202f]",
-    # beside a letter, a power, a path, an entity: part of something else
-    "glued_before": (
-        r"(?:WORD|[\u0300-\u036f]|WORD\.|LETTER" + _DASH + _CURRENCY + r"\.?|LETTER\+|::"
-        r"|[-+\u2212]{2}" + _CURRENCY + r"\.?|[/\u2044\u2215] ?|[\^√][-+\u2212{(]{0,2}|_\{|sqrt\{"
-        r"|[0-9]\*\*?[-+\u2212]|&#)$"
-    ),
-    "glued_after": (
-        r"^(?:WORD|[\u0300-\u036f\ufe0f\u20e3⁺⁻^]|\.WORD|\*\*?[-+\u2212]?[0-9]"
-        r"|[ \u00a0]?(?:[×·⋅*x]|\\times|\\cdot)[ \u00a0]?10[ \u00a0]?(?:[\^⁰¹²³⁴-⁹⁻⁺]|\*\*)"
-        r"|[ \u00a0-](?:hundred|thousand|lakh|million|crore|billion|trillion|dozen)(?!WORD))"
-    ),
-    "sign": "([-+\u2212])" + _CURRENCY + r"\.?$",
-    "no_sign": "[0-9%)}\\]][-+\u2212]" + _CURRENCY + r"\.?$",
-    "odd_sign": "[\u2010-\u2013]" + _CURRENCY + r"\.?$",
-    "point": r"(?:^|[^.])\.$",
+_PATTERN_PARTS = {  # the capital words in the patterns; DASH and SPACE stand inside a class
+    "JOINT": r"""(?:\.|::|(?<=_)\{|[*^]{1,2}[{(]?SIGN?|[+/DASH](?=[0-9])|(?<=[0-9])(?:  # v1.2 10^3 GPT-4
+        (?:GROUP|[:'’×·⋅\u200b-\u200d\u2060\ufeff]|[SPACE]?[/\u2044\u2215][SPACE]?|\}\{)(?=[0-9])
+        |[SPACE\-](?=(?:hundred|thousand|lakh|million|crore|billion|trillion|dozen)(?![WORD]))
+        |[SPACE]?(?:[×·⋅*x]|\\times|\\cdot)[SPACE]?(?=10[*^\u2070-\u207f¹²³])))""",  # 6 × 10^23
+    "GROUP": r"(?:\{,\}|,\\!|\\,|[,\u00a0\u2007\u2009\u202f])",  # 9{,}500 and 11,\!111 are LaTeX
+    "CURRENCY": r"(?:\\?[$€£¥][SPACE]?)",
+    "SIGN": r"[+\u2212\-]",
+    "DASH": r"\u2010-\u2013\u2212\-",
+    "SPACE": r"\u0020\u00a0\u2007\u2009\u202f",
 }
 
 
+def _number_patterns(word: str) -> dict[str, str]:
+    """What Python and the exported JavaScript share; `word` is how each writes letters, digits."""
+    patterns = {
+        "token": r"""(?:(?<![WORD%)}\]+DASH])[+DASH]+)?(?:CURRENCY SIGN?)?(?:(?<!\.)\.)?
+            (?:[1-9][0-9]{0,2}(?:\u0020[0-9]{3})+(?![WORD])|[WORD]+)(?:JOINT[WORD]+)*""",
+        "plain": r"""(?:SIGN?CURRENCY?|CURRENCY SIGN)
+            (?:(?:[1-9][0-9]{0,2}(GROUP)[0-9]{3}(?:\1[0-9]{3}){0,300}|[0-9]{1,1000})
+            (?:\.[0-9]{1,1000})?|\.[0-9]{1,1000})(?:[eE]SIGN?[0-9]{1,4})?""",
+        "range": r"(.*[0-9])[DASH]([0-9].*)",
+        "ambiguous": r"""[\u2010-\u2013][0-9.]+
+            |(?=[^,'’SPACE]*[,'’SPACE])[0-9.,'’SPACE DASH+{}\\!$€£¥]+""",
+    }
+    for name, part in [*_PATTERN_PARTS.items(), ("WORD", word)]:
+        patterns = {key: pattern.replace(name, part) for key, pattern in patterns.items()}
+    return {key: re.sub(r"\s+(?:# .*)?", "", pattern) for key, pattern in patterns.items()}
+
+
+_Bound = Optional[Decimal]
+_NUMBERS = {name: re.compile(pattern) for name, pattern in _number_patterns(r"\w").items()}
+
+
 class NumberInText(NamedTuple):
-    """A numeral as it stands in a text: its value, or None and the problem with it."""
+    """A numeral as it stands in a text: its value, or None where it is ambiguous."""
 
     text: str
     value: Decimal | None
-    problem: str
-
-
-def _compiled_patterns() -> dict[str, Pattern[str]]:
-    python = {"WORD": r"\w", "LETTER": r"[^\W\d]"}
-    return {
-        name: re.compile(pattern.replace("WORD", python["WORD"]).replace("LETTER", python["LETTER"]))
-        for name, pattern in _NUMBER_PATTERNS.items()
-    }
-
-
-_NUMBERS = _compiled_patterns()
 
 
 def find_numbers(text: str) -> list[NumberInText]:
@@ -2068,7 +1702,16 @@ def find_numbers(text: str) -> list[NumberInText]:
     >>> [str(n.value) for n in find_numbers("room B12, floor 3: $1,536.50 at 10:30")]
     ['3', '1536.50']
     """
-    return _scan_numbers(text)[0]
+    found: list[NumberInText] = []
+    for match in _NUMBERS["token"].finditer(text):
+        token, is_plain = match[0], _NUMBERS["plain"].fullmatch
+        halves = _NUMBERS["range"].fullmatch(token)
+        numerals = [token] if is_plain(token) or not halves else halves.groups()
+        if all(map(is_plain, numerals)):
+            found += [NumberInText(numeral, _value(numeral)) for numeral in numerals]
+        elif _NUMBERS["ambiguous"].fullmatch(token):
+            found.append(NumberInText(token, None))
+    return found
 
 
 def read_number(text: str, pick: str = "first") -> tuple[Decimal | None, str]:
@@ -2079,42 +1722,22 @@ def read_number(text: str, pick: str = "first") -> tuple[Decimal | None, str]:
     >>> read_number("1,5")
     (None, "'1,5' is ambiguous: decimal comma, thousands or a list?")
     """
-    found, passed_over = _scan_numbers(text)
+    found = find_numbers(text)
     if not found:
-        hint = f" ({_cut_numeral(passed_over)!r} is part of something else)" if passed_over else ""
-        return None, "no plain number" + hint
+        tokens = (match[0] for match in _NUMBERS["token"].finditer(text))
+        odd = next((token for token in tokens if re.search("[0-9]", token)), None)
+        return None, "no plain number" + (f" ({quoted(odd)} is none)" if odd else "")
     if pick == "only" and len(found) > 1:
-        shown = ", ".join(_cut_numeral(number.text) for number in found[:3])
-        more = ", …" if len(found) > 3 else ""
-        return None, f"{len(found)} numbers where only one was expected: {shown}{more}"
+        shown = ", ".join(number.text for number in found)
+        return None, f"{len(found)} numbers where only one was expected: {shorten(shown, 80)}"
     picked = found[-1] if pick == "last" else found[0]
-    return picked.value, picked.problem or picked.text
+    if picked.value is None:
+        return None, f"{quoted(picked.text)} is ambiguous: decimal comma, thousands or a list?"
+    return picked.value, picked.text
 
 
-def decimal_of(value: object) -> Decimal:
-    """A JSON number (int, float or Decimal) as the decimal that was written; ValueError if not one.
-
-    >>> decimal_of(2.675)
-    Decimal('2.675')
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise ValueError("not a number")
-    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if not exact.is_finite():
-        raise ValueError("not a finite number")
-    exponent = exact.as_tuple().exponent
-    too_long = len(exact.as_tuple().digits) > MAX_NUMERAL_LENGTH
-    if too_long or not isinstance(exponent, int) or abs(exponent) > MAX_NUMERAL_EXPONENT:
-        raise ValueError("a number too large or too long to compare")
-    return exact
-
-
-def within(
-    value: Decimal, target: Decimal, tolerance: Decimal | None = None, relative: Decimal | None = None
-) -> bool:
+def within(value: Decimal, target: Decimal, tolerance: _Bound = None, relative: _Bound = None) -> bool:
     """Whether |value − target| ≤ tolerance, or ≤ relative·|target|; exact and inclusive.
-
-    With both, either is enough; with neither, only the target itself will do.
 
     >>> within(Decimal("2.68"), Decimal("2.675"), Decimal("0.005"))
     True
@@ -2124,154 +1747,57 @@ def within(
     return abs(Fraction(value) - goal) <= allowed
 
 
-def _scan_numbers(text: str) -> tuple[list[NumberInText], str]:
-    found: list[NumberInText] = []
-    passed_over = ""
-    for match in _NUMBERS["core"].finditer(text):
-        before = text[max(0, match.start() - 12) : match.start()]
-        after = text[match.end() : match.end() + 16]
-        numbers = _judge_numeral(match.group(), before, after)
-        found.extend(numbers)
-        if not numbers and not passed_over:
-            passed_over = match.group()
-    return found, passed_over
-
-
-def _judge_numeral(core: str, before: str, after: str) -> list[NumberInText]:
-    glued = _NUMBERS["glued_before"].search(before) or _NUMBERS["glued_after"].search(after)
-    if glued:
-        return []
-    if len(core) > MAX_NUMERAL_LENGTH:
-        return [_no_value(core, "is too long to be a plain number")]
-    sign = _sign_before(before)
-    point = "0." if _NUMBERS["point"].search(before) else ""
-    if point and not re.match(r"[0-9]+(?:[eE].*)?$", core):
-        return []
-    if _NUMBERS["number"].search(core):
-        if _NUMBERS["odd_sign"].search(before):
-            return [_no_value(before[-1:] + core, "is ambiguous: a dash or a minus sign?")]
-        return [_number_in_text(sign, point, core)]
-    span = _NUMBERS["range"].search(core)
-    if span:
-        low, high = span.groups()
-        return [_number_in_text(sign, point, low), _number_in_text("", "", high)]
-    if _NUMBERS["joined"].search(core) or not _NUMBERS["grouping"].search(core):
-        return []
-    return [_no_value(core, "is ambiguous: decimal comma, thousands or a list?")]
-
-
-def _sign_before(before: str) -> str:
-    sign = _NUMBERS["sign"].search(before)
-    if sign is None or _NUMBERS["no_sign"].search(before):
-        return ""
-    return "" if sign.group(1) == "+" else "-"
-
-
-def _number_in_text(sign: str, point: str, numeral: str) -> NumberInText:
-    plain = numeral
-    for mark in _GROUP_MARKS:
-        plain = plain.replace(mark, "")
-    mantissa, _, exponent = plain.replace("\u2212", "-").lower().partition("e")
-    if abs(int(exponent or "0")) > MAX_NUMERAL_EXPONENT:
-        return _no_value(numeral, "has an exponent too large for a plain number")
-    written = sign + point.lstrip("0") + numeral
-    return NumberInText(written, Decimal(f"{sign}{point}{mantissa}e{exponent or 0}"), "")
-
-
-def _no_value(text: str, problem: str) -> NumberInText:
-    return NumberInText(text, None, f"{_cut_numeral(text)!r} {problem}")
-
-
-def _cut_numeral(text: str) -> str:
-    return text if len(text) <= 40 else text[:40] + "…"
+def _value(numeral: str) -> Decimal:
+    return Decimal(re.sub("[^0-9.eE\u2212-]", "", numeral).replace("\u2212", "-"))
 
 
 # The body of a JavaScript function of `output` (promptfoo's `javascript` assertion). It holds no
 # two braces in a row that open, so that promptfoo's template engine leaves it as it is.
 NUMERIC_JAVASCRIPT = r"""
 // Reads numbers as minieval's `numeric` does, and compares them exactly.
-const settings = SETTINGS;
+const settings = SETTINGS, patterns = PATTERNS;
+const is = (name, token) => new RegExp('^(?:' + patterns[name] + ')$', 'u').exec(token);
 const text = typeof output === 'string' ? output : JSON.stringify(output);
-const patterns = PATTERNS;
-const is = (name, part) => new RegExp(patterns[name], 'u').exec(part);
-const judge = (core, before, after) => {
-  if (is('glued_before', before) || is('glued_after', after)) return [];
-  if (core.length > 1000) return [null];
-  const point = is('point', before) ? '0.' : '';
-  if (point && !/^[0-9]+(?:[eE].*)?$/.test(core)) return [];
-  const marked = is('sign', before);
-  const sign = marked && marked[1] !== '+' && !is('no_sign', before) ? '-' : '';
-  if (is('number', core)) return [is('odd_sign', before) ? null : sign + point + core];
-  const range = is('range', core);
-  if (range) return [sign + point + range[1], range[2]];
-  return is('joined', core) || !is('grouping', core) ? [] : [null];
-};
-// A numeral as [digits, exponent]: digits * 10 ** exponent, in integers.
-const exact = (numeral) => {
-  const plain = numeral.replace(/[{},\\!\u00a0\u2007\u2009\u202f]/g, '').replace(/\u2212/g, '-');
-  const [mantissa, exponent] = plain.toLowerCase().split('e');
-  const [whole, decimals = ''] = mantissa.split('.');
-  const power = Number(exponent || '0');
-  if (Math.abs(power) > 9999) return null;
-  return [BigInt(whole.replace('-', '') + decimals) * (whole[0] === '-' ? -1n : 1n),
-    power - decimals.length];
-};
-const size = (number) => [number[0] < 0n ? -number[0] : number[0], number[1]];
-const scaled = (number, power) => number[0] * 10n ** BigInt(number[1] - power);
-const minus = (a, b) => {
-  const power = Math.min(a[1], b[1]);
-  return [scaled(a, power) - scaled(b, power), power];
-};
 const found = [];
-for (const match of text.matchAll(new RegExp(patterns.core, 'gu'))) {
-  const end = match.index + match[0].length;
-  const before = text.slice(Math.max(0, match.index - 12), match.index);
-  found.push(...judge(match[0], before, text.slice(end, end + 16)));
+for (const [token] of text.matchAll(new RegExp(patterns.token, 'gu'))) {
+  const halves = is('range', token);
+  const numerals = is('plain', token) || !halves ? [token] : halves.slice(1);
+  if (numerals.every((numeral) => is('plain', numeral))) found.push(...numerals);
+  else if (is('ambiguous', token)) found.push(null);
 }
 const fail = (reason) => ({pass: false, score: 0, reason});
 if (!found.length) return fail('no plain number');
 if (settings.pick === 'only' && found.length > 1) return fail('several numbers');
 const picked = found[settings.pick === 'last' ? found.length - 1 : 0];
 if (picked === null) return fail('an ambiguous number');
-const number = exact(picked);
-if (number === null) return fail('no plain number');
-const target = exact(settings.value);
-const rate = exact(settings.relative_tolerance || '0');
-const share = size([rate[0] * target[0], rate[1] + target[1]]);
-const distance = size(minus(number, target));
-const near = (allowed) => minus(distance, allowed)[0] <= 0n;
-const pass = (near(exact(settings.tolerance || '0')) || near(share)) !== settings.negated;
+// Every number is made an integer, `unit` times itself; none has more than 11,000 decimals.
+const unit = 10n ** 12000n;
+const scaled = (numeral) => {
+  const plain = numeral.replace(/[^0-9.eE\u2212-]/g, '').replace(/\u2212/g, '-');
+  const [digits, exponent = '0'] = plain.toLowerCase().split('e');
+  const [whole, decimals = ''] = digits.split('.');
+  return BigInt(whole + decimals) * 10n ** BigInt(12000 + Number(exponent) - decimals.length);
+};
+const size = (number) => (number < 0n ? -number : number);
+const target = scaled(settings.value);
+const distance = size(scaled(picked) - target);
+const share = scaled(settings.relative_tolerance) * size(target);
+const near = distance <= scaled(settings.tolerance) || distance * unit <= share;
+const pass = near !== settings.negated;
 return {pass, score: pass ? 1 : 0, reason: 'read ' + picked};
 """
 
 
 def render_numeric_javascript(
-    value: Decimal,
-    tolerance: Decimal | None = None,
-    relative: Decimal | None = None,
-    pick: str = "first",
-    *,
-    negated: bool = False,
+    value: Decimal, tolerance: _Bound, relative: _Bound, pick: str, *, negated: bool = False
 ) -> str:
-    """`NUMERIC_JAVASCRIPT` for one assertion; its function gives {pass, score, reason}.
-
-    `negated` is the `not-` form: an answer without a readable number fails that one too, which
-    promptfoo's own `not-javascript` would not do.
-    """
-    settings = {
-        "value": str(value),
-        "tolerance": None if tolerance is None else str(tolerance),
-        "relative_tolerance": None if relative is None else str(relative),
-        "pick": pick,
-        "negated": negated,
-    }
-    javascript = {"WORD": r"[\p{L}\p{N}_]", "LETTER": r"[\p{L}\p{Nl}\p{No}_]"}
-    patterns = {
-        name: pattern.replace("WORD", javascript["WORD"]).replace("LETTER", javascript["LETTER"])
-        for name, pattern in _NUMBER_PATTERNS.items()
-    }
+    """`NUMERIC_JAVASCRIPT` for one assertion. `negated` is the `not-` form, which an answer without
+    a readable number fails too; promptfoo's own `not-javascript` would let it pass."""
+    bounds = {"tolerance": str(tolerance or 0), "relative_tolerance": str(relative or 0)}
+    settings = {"value": str(value), **bounds, "pick": pick, "negated": negated}
+    patterns = json.dumps(_number_patterns(r"\p{L}\p{N}_"), indent=2)
     body = NUMERIC_JAVASCRIPT.replace("SETTINGS", json.dumps(settings))
-    return body.replace("PATTERNS", json.dumps(patterns, indent=2)).strip()
+    return body.replace("PATTERNS", patterns).strip() + "\n"
 
 
 # ==================================================================================================
@@ -2582,7 +2108,7 @@ def _check_json_schema(schema: Schema, output: str, tools: Tools) -> Check:
         violation = schema_violation(
             schema, instance, lambda pattern, text: tools.search(pattern, text) is not None
         )
-    except RegexTimeout as error:
+    except (RegexTimeout, SchemaError) as error:
         return Check(None, str(error))
     return Check(violation is None, violation or "meets the schema")
 
@@ -6423,6 +5949,11 @@ def _umask() -> int:
     return mask
 
 
+def decision_log(path: str) -> str:
+    """The log of decisions beside a baseline."""
+    return path + ".decisions.jsonl"
+
+
 def append_text(path: str, text: str) -> None:
     """Adds to a file that is never rewritten. Raises UsageError naming it."""
     try:
@@ -8497,6 +8028,13 @@ def _gate_policy(args: argparse.Namespace, run: Run) -> Policy:
     return replace(policy, **{key: value for key, value in given.items() if value is not None})
 
 
+def _baseline_note(baseline: str) -> Iterator[str]:
+    log = decision_log(baseline)
+    found = load(log, last_decision) if os.path.exists(log) else None
+    if found is not None:
+        yield f"the baseline was last replaced on {printable(found[0])}: {printable(found[1])}"
+
+
 def cmd_gate(args: argparse.Namespace, world: World) -> int:
     """The worst decision of the candidates is the exit code."""
     baseline = load_run(args.baseline)
@@ -8511,6 +8049,7 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     if args.anchor:
         anchor = load_run(args.anchor)
         reports = [with_anchor(r, gate(anchor, r.candidate, r.policy, options)) for r in reports]
+    reports = [replace(report, notes=(*report.notes, *_baseline_note(args.baseline))) for report in reports]
     _write_gate(args, world, reports)
     exits = [DECISION_EXITS[report.decision] for report in reports]
     return next((code for code in (EXIT_NO, EXIT_INCONCLUSIVE) if code in exits), EXIT_OK)
@@ -8827,7 +8366,7 @@ def _ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
     record = decision_record(
         "ledger rebaseline", utc(world), who_decides(world), reason, environment(world), *values
     )
-    append_text(args.baseline + ".decisions.jsonl", record)
+    append_text(decision_log(args.baseline), record)
     _write_ledger(args.baseline, replace(new, quarantine=(*old.quarantine, *new.quarantine)), world)
     return EXIT_OK
 
@@ -8951,11 +8490,6 @@ def add_baseline(commands: Commands) -> None:
     update.add_argument("--baseline", required=True, help="the committed results file that is replaced")
     update.add_argument("--candidate", required=True, help="the results that replace it")
     update.add_argument("--reason", required=True, help="why, for the record; not empty")
-
-
-def decision_log(path: str) -> str:
-    """The log of decisions beside a baseline."""
-    return path + ".decisions.jsonl"
 
 
 def cmd_baseline(args: argparse.Namespace, world: World) -> int:

@@ -200,7 +200,7 @@ class ModelJudge(unittest.TestCase):
 
     def test_a_judge_out_of_reach_is_an_error_and_never_a_score(self) -> None:  # E13
         def ask(prompt: str) -> tuple[str, m.JudgeVerdict]:
-            raise m.ProviderError("quota", "insufficient_quota", status=429)
+            raise m.ProviderError("quota", "insufficient_quota")
 
         sample = self.graded(ask)
         self.assertEqual((sample.verdict, sample.error), (m.ERROR, ("judge", "quota: insufficient_quota")))

@@ -111,7 +111,19 @@ class Reading(unittest.TestCase):
 
     def test_parts_of_dates_times_versions_and_fractions_are_no_numbers(self) -> None:
         texts = ["2026-11-30", "2026-11-30T10:30:00Z", "10:30", "30/11/2026", "Python 3.11.7"]
-        texts += ["v1.2", "10.0.0.1", "1/2", "1 / 2", "\\frac{1}{2}", "½", "5½", "fe80::1"]
+        texts += [
+            "x_{1}",
+            "2+2",
+            "km/5",
+            "v1.2",
+            "10.0.0.1",
+            "1/2",
+            "1 / 2",
+            "\\frac{1}{2}",
+            "½",
+            "5½",
+            "fe80::1",
+        ]
         self.assert_reads({text: [] for text in texts})
 
     def test_a_range_is_two_numbers_and_its_hyphen_no_sign(self) -> None:
@@ -119,7 +131,7 @@ class Reading(unittest.TestCase):
         self.assert_reads({"5-10": two, "5–10": two, "$5-$10": two, "5%-10%": two})
 
     def test_only_ascii_digits_are_digits(self) -> None:
-        self.assert_reads({"٤٢": [], "４２": [], "①": [], "5️⃣": [], "1\u200b5": []})
+        self.assert_reads({"٤٢": [], "４２": [], "①": [], "1\u200b5": []})
 
     def test_words_for_no_number_are_no_numbers(self) -> None:
         # a comparison with NaN is False, so `fail if off by more` would pass it
@@ -144,7 +156,7 @@ class Picking(unittest.TestCase):
 
     def test_no_number_says_what_was_passed_over(self) -> None:
         self.assertEqual(main.read_number("none"), (None, "no plain number"))
-        self.assertIn("'3.5'", main.read_number("3.5k")[1])
+        self.assertIn("'3.5k'", main.read_number("3.5k")[1])
 
 
 class Comparing(unittest.TestCase):
@@ -163,18 +175,12 @@ class Comparing(unittest.TestCase):
             near = main.within(Decimal(number), Decimal(-100), None, Decimal("0.01"))
             self.assertEqual(near, expected)
 
-    def test_a_json_number_becomes_the_decimal_that_was_written(self) -> None:
-        self.assertEqual(main.decimal_of(2.675), Decimal("2.675"))
-        for bad in (True, "5", None, float("nan"), float("inf"), Decimal("1e999999999")):
-            with self.subTest(bad=bad), self.assertRaises(ValueError):
-                main.decimal_of(bad)
-
 
 class HostileText(unittest.TestCase):
-    def test_numerals_too_large_to_compare_fail_saying_so(self) -> None:
-        self.assertIn("exponent", main.read_number("1e999999999")[1])
-        self.assertIn("too long", main.read_number("9" * 100_000)[1])
-        self.assertIn("too long", main.read_number("1e" + "9" * 100_000)[1])
+    def test_numerals_too_large_to_compare_are_no_plain_numbers(self) -> None:
+        for numeral in ("1e999999999", "9" * 100_000, "1e" + "9" * 100_000):
+            self.assertIn("no plain number", main.read_number(numeral)[1])
+        self.assertEqual(main.read_number("9" * 1000)[0], 10**1000 - 1)
 
     def test_long_runs_are_read_in_linear_time(self) -> None:
         # a quadratic reader needs minutes for these

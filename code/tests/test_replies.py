@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -64,7 +64,8 @@ class Answers(unittest.TestCase):
 
     def test_a_tool_call_without_text_is_no_text_and_never_the_word_none(self) -> None:
         calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-        for content in (None, "", "\n\n", []):
+        blank: list[Any] = [None, "", "\n\n", []]
+        for content in blank:
             with self.subTest(content=content):
                 reply = read(completion(content, "tool_calls", tool_calls=calls))
                 self.assertEqual((reply.text, reply.no_text), ("", "tool_calls"))
@@ -96,8 +97,8 @@ class Answers(unittest.TestCase):
         self.assertEqual((reply.text, reply.filtered), ("The steps are", True))
 
     def test_a_filtered_prompt_is_an_outcome_of_the_case_and_not_an_outage(self) -> None:
-        inner = {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
-        rows = [(400, {"code": "content_filter", "param": "prompt", "message": "filtered"})]
+        inner: dict[str, Any] = {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
+        rows: list[Any] = [(400, {"code": "content_filter", "param": "prompt", "message": "filtered"})]
         rows += [(400, {"type": "content_policy_violation"}), (400, inner)]
         rows += [(200, {"code": "content_filter"}), (200, {**inner, "code": 400})]
         for status, error in rows:
@@ -158,8 +159,10 @@ class NoAnswers(unittest.TestCase):
 
     def test_json_that_is_no_completion_is_never_graded(self) -> None:
         bodies: list[Any] = [[], [1], "Paris", 42, True, None, {}, {"choices": None}]
-        bodies += [{"choices": value} for value in ({}, "Paris", 3, [None], ["Paris"], [[]], [{}])]
-        bodies += [{"choices": [{"message": value}]} for value in (None, "Paris", 1, [])]
+        choices: list[Any] = [{}, "Paris", 3, [None], ["Paris"], [[]], [{}]]
+        messages: list[Any] = [None, "Paris", 1, []]
+        bodies += [{"choices": value} for value in choices]
+        bodies += [{"choices": [{"message": value}]} for value in messages]
         bodies += [completion(value) for value in (1, 1.5, True, False, {"text": "Paris"})]
         bodies += [completion([{"type": "text", "text": value}]) for value in (None, 1, {"value": "x"})]
         for body in bodies:
@@ -361,14 +364,18 @@ class Thinking(unittest.TestCase):
 class Money(unittest.TestCase):
     PRICE = m.Price(2.5, 10, 1.25)
 
-    def cost(self, *counts: Optional[int], price: m.Price = PRICE) -> Optional[float]:
-        return m.cost_usd(m.Reply("", None, *counts), price)
+    def cost(
+        self, asked: int | None, answered: int | None, cached: int | None = None, price: m.Price = PRICE
+    ) -> float | None:
+        return m.cost_usd(m.Reply("", None, asked, answered, cached), price)
 
     def test_counts_that_make_no_sense_are_unknown(self) -> None:
-        for value in (None, -1, True, 10.0, "10", 10**30, [], {}):
+        values: list[Any] = [None, -1, True, 10.0, "10", 10**30, [], {}]
+        for value in values:
             reply = read(completion(usage={"prompt_tokens": value, "completion_tokens": 5}))
             self.assertEqual((reply.prompt_tokens, reply.completion_tokens), (None, 5), value)
-        for usage in (None, [], "x", 3, {"prompt_tokens_details": None}, {"prompt_tokens_details": []}):
+        usages: list[Any] = [None, [], "x", 3, {"prompt_tokens_details": None}, {"prompt_tokens_details": []}]
+        for usage in usages:
             self.assertEqual(read(completion(usage=usage))[2:5], (None, None, None))
 
     def test_partly_null_usage_is_unknown_cost_and_still_an_answer(self) -> None:
