@@ -138,30 +138,6 @@ REQUEST_DEFAULTS: Mapping[str, object] = {"temperature": 0}
 REGEX_LIMIT_S = 2.0
 KEYWORD_JUDGE = "keyword"
 
-PROVIDER_ERROR_KINDS = (
-    "program",
-    "connection",  # refused, reset, unresolved, cut before or inside the body
-    "timeout",  # the deadline of the call, or HTTP 408
-    "tls",
-    "redirect",
-    "rate_limit",
-    "retry_after_too_long",  # asked to wait longer than RETRY_AFTER_CAP_S
-    "quota",
-    "auth",
-    "not_found",
-    "bad_request",
-    "server",
-    "bad_http",  # not HTTP, or HTTP that breaks its own rules
-    "bad_encoding",  # an unknown or corrupt Content-Encoding, or invalid UTF-8
-    "bad_json",
-    "not_json",
-    "bad_reply",  # JSON, but not a chat completion
-    "empty_choices",
-    "unexpected_stream",
-    "too_large",
-    "stopped",  # not the provider's doing: this run was told to stop
-)
-
 # ==================================================================================================
 # 2. Errors and records
 # ==================================================================================================
@@ -175,38 +151,21 @@ class RegexTimeout(Exception):
     """A regular expression was stopped at its time limit; the message names pattern and limit."""
 
 
+@dataclass(eq=False)
 class ProviderError(Exception):
     """The endpoint gave no answer to grade. `message` is one safe line without any secret.
 
-    `kind` is one of PROVIDER_ERROR_KINDS. `retry`: another attempt may help. `hopeless`: every
-    other call would meet the same, so that a few in a row end the run. `code` and `param` are the
-    provider's own words, if any. `attempts` counts what was sent for this sample.
+    The kind decides what follows (RETRIED_KINDS, HOPELESS_KINDS). `attempts` counts what was sent
+    for this sample.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        *,
-        status: int | None = None,
-        retry: bool = False,
-        hopeless: bool = False,
-        retry_after_s: float | None = None,
-        code: str | None = None,
-        param: str | None = None,
-    ) -> None:
-        if kind not in PROVIDER_ERROR_KINDS:
-            raise ValueError(f"unknown kind of provider error: {kind}")
-        self.kind = kind
-        self.message = " ".join(message[:10_000].split())[:300]
-        self.status = status
-        self.retry = retry
-        self.hopeless = hopeless
-        self.retry_after_s = retry_after_s
-        self.code = code
-        self.param = param
-        self.attempts = 1
-        super().__init__(self.message)
+    kind: str
+    message: str
+    retry_after_s: float | None = None
+    attempts: int = 1
+
+    def __str__(self) -> str:
+        return self.message
 
 
 Number = Union[int, float, str, Fraction]
@@ -2625,10 +2584,12 @@ def asked_sha256(suite: Suite, case: Case) -> str:
 # 11. Replies
 # ==================================================================================================
 
-# ---------------------------------------------------------------------------------------------
-# Replies: what an endpoint sent back, read into a Reply or a ProviderError. Pure.
-# ---------------------------------------------------------------------------------------------
+# What has no one meaning (a duplicate key, NaN, half a character) is never graded. The kind of an
+# error says what follows: a retried one may pass, a hopeless one meets every call alike, and the
+# others (bad_request, bad_reply, bad_json, ...) are about one call.
 
+RETRIED_KINDS = {"bad_http", "connection", "rate_limit", "server", "timeout"}
+HOPELESS_KINDS = {"auth", "not_found", "quota", "redirect", "retry_after_too_long", "tls"}
 MESSAGE_CHARS = 300
 RETRY_AFTER_CAP_S = 120.0
 BACKOFF_FIRST_S = 0.5
@@ -2636,43 +2597,29 @@ BACKOFF_CAP_S = 20.0
 TOKENS_CAP = 10**9  # a larger count is not a count
 SECRET_CHARS_IN_MESSAGES = 4  # shorter than this, hiding it would only garble the message
 SECRET_CHARS_IN_ANSWERS = 12  # "EMPTY" and "ollama" are keys too, and words that answers use
-_FILTERS = frozenset(
-    (
-        "content_filter",
-        "content_filtered",
-        "content_policy_violation",
-        "data_inspection_failed",
-        "guardrail_intervened",
-        "recitation",
-        "responsibleaipolicyviolation",
-        "safety",
-    )
-)
-_STATUS_OF_CODE = {
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "insufficient_quota": 429,
-    "invalid_api_key": 401,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "model_not_found": 404,
-    "not_found_error": 404,
-    "context_length_exceeded": 400,
-    "invalid_request_error": 400,
-    "content_filter": 400,
-}
-_QUOTA_CODES = frozenset(("insufficient_quota", "billing_hard_limit_reached", "quota_exceeded"))
-_UNSUPPORTED_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
+_KINDS_OF_STATUS = {
+    401: "auth", 402: "quota", 403: "auth", 404: "not_found", 405: "not_found", 407: "auth",
+    408: "timeout", 409: "server", 425: "server", 429: "rate_limit",
+}  # fmt: skip
+_KINDS_OF_WORDS = (  # in an error's code or type
+    ("quota", "quota"), ("billing", "quota"), ("rate_limit", "rate_limit"), ("api_key", "auth"),
+    ("authentication", "auth"), ("permission", "auth"), ("not_found", "not_found"),
+    ("context_length", "bad_request"), ("invalid_request", "bad_request"),
+)  # fmt: skip
+_FILTERS = {
+    "content_filter", "content_filtered", "content_policy_violation", "data_inspection_failed",
+    "guardrail_intervened", "recitation", "responsibleaipolicyviolation", "safety",
+}  # fmt: skip
+_ERROR_FIELDS = ("message", "error", "detail", "msg", "error_message", "errors", "title", "code")
 _UNSUPPORTED_WORDS = re.compile(
     r"unsupported|(?:not|n't|longer) (?:be )?(?:support|permit|allow)|unrecogni[sz]ed|unknown"
-    r"|unexpected|extra (?:inputs|fields)|only the default",
+    r"|unexpected|deprecated|must be|extra (?:inputs|fields)|only",
     re.IGNORECASE,
 )
-_SAFE_QUERY_NAMES = frozenset(("api-version", "version", "deployment", "region"))
+_QUERY_SECRET = re.compile(r"(?<![^&])(?!api-version=)([^&=]*=)([^&]+)", re.IGNORECASE)
 _THINK_OPEN = re.compile(r"<think(?:ing)?\s*>", re.IGNORECASE)
-_THINK_OPEN_FIRST = re.compile(r"\s*<think(?:ing)?\s*>", re.IGNORECASE)
 _THINK_CLOSE = re.compile(r"</think(?:ing)?\s*>", re.IGNORECASE)
-_STREAM_START = re.compile(r"\s*(?:data|event|retry|id)?:")
+_THINK_BLOCK = re.compile(rf"(?is)\s*{_THINK_OPEN.pattern}.*?(?:{_THINK_CLOSE.pattern}|\Z)")
 
 
 class Reply(NamedTuple):
@@ -2681,52 +2628,41 @@ class Reply(NamedTuple):
     text: str  # what a program downstream sees; "" when there is none
     finish_reason: str | None = None
     prompt_tokens: int | None = None  # includes cached_tokens
-    completion_tokens: int | None = None  # includes reasoning_tokens
+    completion_tokens: int | None = None  # includes reasoning
     cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
     model: str | None = None  # the one that served
     fingerprint: str | None = None
     server: str | None = None
-    tool_calls: int = 0
-    no_text: str | None = None  # why nothing can be graded: content_filter, tool_calls, length,
-    filtered: bool = False  # ... reasoning, thinking, empty
-    thinking: bool = False  # a <think> block stands in text
-
-
-def one_line(text: str, limit: int = MESSAGE_CHARS) -> str:
-    """Return `text` without control, format and surrogate characters, on one bounded line."""
-    text = text[: 20 * limit]
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else " " for c in text)
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    no_text: str | None = None  # content_filter, length, tool_calls, reasoning, thinking or empty
+    filtered: bool = False
+    thinking: bool = False  # reasoning stands before the answer in text
 
 
 def hide_secrets(text: str, secrets: Collection[str], at_least: int) -> str:
-    """Return `text` with every secret of `at_least` characters replaced by `[secret]`."""
+    """The text with every secret of `at_least` characters replaced by `[secret]`."""
     for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= at_least and secret in text:
+        if len(secret) >= at_least:
             text = text.replace(secret, "[secret]")
     return text
 
 
-def header_value(text: str, source: str) -> str:
-    """Return a key fit for a header, without white space around it; never shows it.
+def one_line(text: str, secrets: Collection[str] = (), at_least: int = SECRET_CHARS_IN_MESSAGES) -> str:
+    """A foreign text as a short, safe line; secrets are hidden before anything cuts them in two."""
+    words = hide_secrets(text, secrets, at_least).split()
+    return printable(shorten(" ".join(words), MESSAGE_CHARS))
 
-    Raises ValueError naming `source` (an environment variable) for a key that is empty, holds a
-    control character, or is not latin-1: http.client would print such a key in its own error.
+
+def header_value(text: str, source: str) -> str:
+    """A key fit for a header, without white space around it.
+
+    Raises ValueError naming `source` and never the key, which http.client's own error would show.
     """
     text = text.strip()
     if not text:
         raise ValueError(f"{source} is empty")
-    if any(ord(c) > 255 for c in text):
+    if not re.fullmatch(r"[ -~\xa0-\xff]+", text):
         raise ValueError(f"{source} holds a character that no HTTP header can carry (value hidden)")
-    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text):
-        raise ValueError(f"{source} holds a control character inside (value hidden)")
     return text
-
-
-# -- The base URL ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -2740,10 +2676,10 @@ class BaseUrl:
 
 
 def normal_base_url(text: str) -> BaseUrl:
-    """Return the chat-completions URL of a base URL with or without /v1, slash or query.
+    """The chat-completions URL of a base URL with or without /v1, slash or query.
 
-    A bare host gets /v1; a path is kept, since gateways name their own. Raises ValueError with
-    one message that shows no credentials.
+    A bare host gets /v1; a path is kept, since gateways name their own. Raises ValueError without
+    showing credentials.
 
     >>> normal_base_url("http://me:pw@h:8000/?api-version=1&key=s").shown
     'http://h:8000/v1/chat/completions?api-version=1&key=[secret]'
@@ -2751,252 +2687,159 @@ def normal_base_url(text: str) -> BaseUrl:
     text = text.strip()
     if not re.match(r"https?://", text, re.IGNORECASE):
         raise ValueError("base URL needs http:// or https://")
-    if any(c.isspace() or not c.isprintable() for c in text) or "\\" in text or "#" in text:
-        raise ValueError("invalid base URL: a space, control character, backslash or # inside")
     try:
         parts = urllib.parse.urlsplit(text)
-        netloc = _network_location(parts)
+        readable = parts.hostname and parts.port != 0 and re.fullmatch("[!-~]+", text)
     except ValueError:
-        raise ValueError("invalid base URL: the host or the port cannot be read") from None
-    path = urllib.parse.quote(_completions_path(parts.path), safe="/%:@!$&'()*+,;=~")
-    query = urllib.parse.quote(parts.query, safe="/%:@!$&'()*+,;=~?")
-    url = f"{parts.scheme}://{netloc}{path}"
-    basic, secrets = _basic_auth(parts.netloc)
-    shown, hidden = _shown_query(query)
-    return BaseUrl(
-        f"{url}?{query}" if query else url, f"{url}?{shown}" if query else url, basic, secrets + hidden
-    )
+        readable = None
+    if not readable or set(text) & set("\\#"):
+        raise ValueError("invalid base URL: needs a host and ASCII, without spaces or #")
+    userinfo, _, host = parts.netloc.rpartition("@")
+    path = parts.path.rstrip("/")
+    if not path.endswith("/chat/completions"):
+        path = (path or "/v1") + "/chat/completions"
+    url = f"{parts.scheme}://{host.lower()}{path}" + ("?" if parts.query else "")
+    shown = _QUERY_SECRET.sub(r"\1[secret]", parts.query)
+    basic_auth, secrets = _basic_auth(userinfo)
+    for _, value in _QUERY_SECRET.findall(parts.query):
+        secrets += (value, urllib.parse.unquote(value))
+    return BaseUrl(url + parts.query, url + shown, basic_auth, secrets)
 
 
-def _network_location(parts: urllib.parse.SplitResult) -> str:
-    """Return host and port in ASCII; ValueError for a missing host or a bad port."""
-    host = parts.hostname or ""
-    if ":" in host:
-        host = f"[{ipaddress.IPv6Address(host).compressed}]"
-    elif not re.fullmatch(r"[A-Za-z0-9._-]+", host):
-        host = host.encode("idna").decode("ascii")
-    if not host or parts.port == 0:
-        raise ValueError("no host or port")
-    return host if parts.port is None else f"{host}:{parts.port}"
-
-
-def _completions_path(path: str) -> str:
-    path = path.rstrip("/")
-    if path.endswith("/chat/completions"):
-        return path
-    return (path or "/v1") + "/chat/completions"
-
-
-def _basic_auth(netloc: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return the Authorization header of `user:password@host`, and all that must stay hidden."""
-    userinfo, at, _ = netloc.rpartition("@")
-    if not at:
+def _basic_auth(userinfo: str) -> tuple[str | None, tuple[str, ...]]:
+    """The Authorization header of `user:password`, and all that must stay hidden."""
+    if not userinfo:
         return None, ()
     user, _, password = userinfo.partition(":")
-    plain = [urllib.parse.unquote(user), urllib.parse.unquote(password)]
-    token = base64.b64encode(":".join(plain).encode("utf-8")).decode("ascii")
-    secrets = (userinfo, token, password, plain[1]) if password else (userinfo, token, plain[0])
-    return f"Basic {token}", tuple(s for s in secrets if s)
+    plain = urllib.parse.unquote(password or user)
+    pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
+    token = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+    return f"Basic {token}", (userinfo, token, password or user, plain)
 
 
-def _shown_query(query: str) -> tuple[str, tuple[str, ...]]:
-    """Return `query` with the values of unknown names hidden, and these values."""
-    shown, hidden = [], []
-    for item in query.split("&"):
-        name, equals, value = item.partition("=")
-        if value and name.lower() not in _SAFE_QUERY_NAMES:
-            hidden += [value, urllib.parse.unquote(value)]
-            value = "[secret]"
-        shown.append(name + equals + value)
-    return "&".join(shown), tuple(hidden)
-
-
-# -- Reading a reply --------------------------------------------------------------------------
+# -- Reading a reply -------------------------------------------------------------------------------
 
 
 def read_reply(
-    status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float, secrets: Collection[str] = ()
-) -> Reply:
-    """Return the answer in an HTTP reply whose body is complete and decompressed.
+    status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float,
+    secrets: Collection[str] = (),
+) -> Reply:  # fmt: skip
+    """The answer in an HTTP reply whose body is complete and decompressed.
 
-    Raises ProviderError for everything else. Strict JSON only: a reply with a duplicate key, NaN
-    or an unpaired surrogate has no one meaning, and what has no one meaning is never graded.
-    A content filter (a finish reason, or HTTP 400) is an outcome of the case: `filtered`.
+    Raises ProviderError for everything else. A content filter is an outcome of the case, whether
+    it met the answer (a finish reason) or the prompt (an error): `filtered`.
     """
-    lower = {name.lower(): value for name, value in headers.items()}
-    body = _without(body, secrets, 200 <= status < 300)
     try:
-        document = _document(status, lower, body)
-        _refuse_error(status, lower, body, document, now_epoch)
-        reply = _completion(document, lower.get("server"))
-    except _Filtered:
-        reply = Reply("", "content_filter", no_text="content_filter", filtered=True)
-    except _Refused as refused:
-        raise refused.error(secrets) from None
-    return _hidden(reply, secrets) if secrets else reply
+        reply = _read(status, {k.lower(): v for k, v in headers.items()}, body, now_epoch)
+    except ProviderError as error:
+        message = one_line(error.message, secrets)
+        raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s) from None
+    at_least = SECRET_CHARS_IN_ANSWERS
+    facts = (one_line(f, secrets, at_least) if isinstance(f, str) else f for f in reply[1:])
+    return Reply._make((hide_secrets(reply.text, secrets, at_least), *facts))
 
 
-def _hidden(reply: Reply, secrets: Collection[str]) -> Reply:
-    """Return `reply` without secrets: those that stood in the JSON behind an escape, too."""
-
-    def safe(text: str | None) -> str | None:
-        return hide_secrets(text, secrets, SECRET_CHARS_IN_ANSWERS) if text else text
-
-    return reply._replace(
-        text=safe(reply.text) or "",
-        finish_reason=safe(reply.finish_reason),
-        model=safe(reply.model),
-        fingerprint=safe(reply.fingerprint),
-        server=safe(reply.server),
-    )
-
-
-def _without(body: bytes, secrets: Collection[str], answered: bool) -> bytes:
-    """Return `body` with secrets hidden before anything cuts it, and one of them, in two."""
-    at_least = SECRET_CHARS_IN_ANSWERS if answered else SECRET_CHARS_IN_MESSAGES
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= at_least:
-            body = body.replace(secret.encode("utf-8"), b"[secret]")
-    return body
-
-
-class _Filtered(Exception):
-    """The provider's content filter refused the prompt."""
-
-
-class _Refused(Exception):
-    """A ProviderError in the making: its message is not yet free of secrets, nor cut."""
-
-    def __init__(self, kind: str, message: str, **facts: Any) -> None:
-        super().__init__(kind)
-        self.kind, self.message, self.facts = kind, message, facts
-
-    def error(self, secrets: Collection[str]) -> ProviderError:
-        def safe(text: str) -> str:
-            return one_line(hide_secrets(text, secrets, SECRET_CHARS_IN_MESSAGES))
-
-        error = ProviderError(self.kind, safe(self.message), **self.facts)
-        error.code = safe(error.code) if error.code else None
-        error.param = safe(error.param) if error.param else None
-        return error
-
-
-def _document(status: int, headers: Mapping[str, str], body: bytes) -> Any:
-    """Return the parsed body; None for the unreadable body of a failure."""
+def _read(status: int, headers: Mapping[str, str], body: bytes, now_epoch: float) -> Reply:
+    """The answer, or a ProviderError whose message may still hold secrets, and any length."""
+    answered = 200 <= status < 300
+    if 300 <= status < 400:
+        place = re.sub("//[^/]*@", "//", headers.get("location", "nowhere").partition("?")[0])
+        raise ProviderError("redirect", f"HTTP {status}: redirected to {place}")
     try:
-        return parse_json(body.decode("utf-8-sig"))
-    except (UnicodeDecodeError, JsonError) as error:
-        if not 200 <= status < 300:
-            return None
-        problem: Exception = error
-    start = body[: 4 * MESSAGE_CHARS].decode("utf-8-sig", "replace").strip()
-    if _is_stream(headers, start):
-        raise _Refused("unexpected_stream", "an event stream was sent; none was asked for")
+        document = parse_json(body.decode("utf-8-sig"))
+    except ValueError as problem:
+        if answered:
+            raise _unreadable(headers, body, problem) from None
+        document = None
+    error = _reported_error(document)
+    if answered and error is None:
+        return _completion(document, headers.get("server"))
+    error = error or document
+    words = (_dig(error, "code"), _dig(error, "type"), _dig(error, "innererror", "code"))
+    if any(str(word).lower() in _FILTERS for word in words):
+        return Reply("", "content_filter", no_text="content_filter", filtered=True)
+    text = _error_text(error) or body.decode("utf-8", "replace").strip() or "(empty body)"
+    raise _failure(status, error, text, retry_after_s(headers.get("retry-after"), now_epoch))
+
+
+def _dig(value: Any, *path: str | int) -> Any:
+    """What stands at a path of keys and indexes; None where the shape is another."""
+    try:
+        for step in path:
+            value = value[step]
+    except (LookupError, TypeError):
+        return None
+    return value
+
+
+def _unreadable(headers: Mapping[str, str], body: bytes, problem: ValueError) -> ProviderError:
+    """Why the body of a 200 is no JSON."""
+    text = body.decode("utf-8-sig", "replace").strip()
+    stream = "event-stream" in headers.get("content-type", "").lower()
+    if stream or re.match("(data|event|retry|id)?:", text):
+        return ProviderError("unexpected_stream", "an event stream was sent; none was asked for")
     if isinstance(problem, UnicodeDecodeError):
-        raise _Refused("bad_encoding", f"the reply is not UTF-8 (byte {problem.start})")
-    if not body.strip():
-        raise _Refused("not_json", f"HTTP {status} (empty body)", status=status)
-    if re.match(r'\s*[{\["\d-]', start):
-        raise _Refused("bad_json", f"the reply is not valid JSON: {problem}", status=status)
-    message = f"HTTP {status}, not JSON: {start}"
-    raise _Refused("not_json", message, status=status, hopeless=True)
-
-
-def _is_stream(headers: Mapping[str, str], start: str) -> bool:
-    content_type = headers.get("content-type", "").lower()
-    return "event-stream" in content_type or _STREAM_START.match(start) is not None
+        return ProviderError("bad_encoding", f"the reply is not UTF-8 (byte {problem.start})")
+    return ProviderError("bad_json", f"{problem}: {text or '(empty body)'}")
 
 
 def _completion(document: Any, server: str | None) -> Reply:
-    """Return the Reply in a parsed chat completion; _Refused when it is no completion."""
-    if not isinstance(document, dict):
-        raise _Refused("bad_reply", f"the reply is {_json_type(document)}, not an object")
-    choices = document.get("choices")
-    if not isinstance(choices, list):
-        raise _Refused("bad_reply", "the reply has no list of choices" + _hint(document))
-    if not choices:
-        raise _Refused("empty_choices", "the reply has an empty list of choices")
-    choice = choices[0] if isinstance(choices[0], dict) else {}
-    message = choice.get("message")
+    message = _dig(document, "choices", 0, "message")
     if not isinstance(message, dict):
-        raise _Refused("bad_reply", "the first choice has no message object")
-    return _reply(document, choice, message, server)
-
-
-def _reply(
-    document: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], server: str | None
-) -> Reply:
-    text = _answer_text(message)
-    usage = _mapping(document.get("usage"))
-    finish = choice.get("finish_reason")
-    cached = _mapping(usage.get("prompt_tokens_details")).get("cached_tokens")
-    reasoning = _mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")
+        found = f"no answer: choices[0].message is {json_kind(message)}, not an object"
+        raise ProviderError("bad_reply", f"{found}. {_error_text(document)}")
+    text, finish = _answer_text(message), _word(_dig(document, "choices", 0, "finish_reason"))
+    cached = _dig(document, "usage", "prompt_tokens_details", "cached_tokens")
+    if cached is None:
+        cached = _dig(document, "usage", "prompt_cache_hit_tokens")  # DeepSeek
     reply = Reply(
         text,
-        _word(finish),
-        _token_count(usage.get("prompt_tokens")),
-        _token_count(usage.get("completion_tokens")),
-        _token_count(usage.get("prompt_cache_hit_tokens") if cached is None else cached),
-        _token_count(reasoning),
-        _word(document.get("model")),
-        _word(document.get("system_fingerprint")),
-        _word(server),
-        _tool_calls(message),
-        filtered=isinstance(finish, str) and finish.lower() in _FILTERS,
-        thinking=has_thinking(text),
+        finish,
+        _token_count(_dig(document, "usage", "prompt_tokens")),
+        _token_count(_dig(document, "usage", "completion_tokens")),
+        _token_count(cached),
+        _word(_dig(document, "model")),
+        _word(_dig(document, "system_fingerprint")),
+        server,
+        filtered=(finish or "").lower() in _FILTERS,
+        thinking=strip_thinking(text) != text,
     )
     if text.strip():
         return reply
-    reasoned = any(message.get(name) for name in ("reasoning_content", "reasoning"))
-    return reply._replace(text="", no_text=_why_no_text(reply, "reasoning" if reasoned else None))
+    called = message.get("tool_calls") or message.get("function_call")
+    reasoned = message.get("reasoning_content") or message.get("reasoning")
+    return _without_text(reply, "tool_calls" if called else "reasoning" if reasoned else "empty")
 
 
 def _answer_text(message: Mapping[str, Any]) -> str:
-    """Return content, its text parts joined, or the refusal; _Refused for any other shape."""
+    """The content, its text parts joined, or the refusal."""
     content = message.get("content")
-    text = content if isinstance(content, str) else ""
-    refusals = [message.get("refusal")]
-    if isinstance(content, list):
-        parts = [{"text": p} if isinstance(p, str) else _mapping(p) for p in content]
-        text = "".join(_part_text(part) for part in parts)
-        refusals += [part.get("refusal") for part in parts]
-    elif content is not None and not isinstance(content, str):
-        raise _Refused("bad_reply", f"the answer's content is {_json_type(content)}")
+    if content is not None and not isinstance(content, (str, list)):
+        raise ProviderError("bad_reply", f"the answer's content is {json_kind(content)}")
+    parts = content if isinstance(content, list) else [content or ""]
+    text = "".join(map(_part_text, parts))
     if not text.strip():
+        refusals = (_dig(source, "refusal") for source in (message, *parts))
         text = next((r for r in refusals if isinstance(r, str) and r.strip()), "")
-    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-        raise _Refused("bad_json", "the answer holds an unpaired surrogate")
+    if re.search("[\ud800-\udfff]", text):
+        raise ProviderError("bad_json", "the answer holds an unpaired surrogate")
     return text
 
 
-def _part_text(part: Mapping[str, Any]) -> str:
-    """Return the text of a content part; parts of other types have none."""
-    if part.get("type", "text") not in ("text", "output_text"):
+def _part_text(part: Any) -> str:
+    """The text of a part of the content; parts of other types (images, reasoning) have none."""
+    if _dig(part, "type") not in (None, "text", "output_text"):
         return ""
-    if not isinstance(part.get("text"), str):
-        raise _Refused("bad_reply", "a text part of the answer holds no text")
-    return str(part["text"])
+    text = part if isinstance(part, str) else _dig(part, "text")
+    if not isinstance(text, str):
+        raise ProviderError("bad_reply", "a text part of the answer holds no text")
+    return text
 
 
-def _why_no_text(reply: Reply, reasoning: str | None) -> str:
-    if reply.filtered:
-        return "content_filter"
-    if reply.tool_calls:
-        return "tool_calls"
-    if reply.finish_reason == "length":
-        return "length"
-    return reasoning or "empty"
-
-
-def _tool_calls(message: Mapping[str, Any]) -> int:
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        return len(calls)
-    return 1 if isinstance(message.get("function_call"), dict) else 0
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _without_text(reply: Reply, why: str) -> Reply:
+    if reply.finish_reason in ("length", "tool_calls"):
+        why = reply.finish_reason
+    return reply._replace(text="", no_text="content_filter" if reply.filtered else why)
 
 
 def _token_count(value: Any) -> int | None:
@@ -3004,187 +2847,98 @@ def _token_count(value: Any) -> int | None:
 
 
 def _word(value: Any) -> str | None:
-    return one_line(value, 200) or None if isinstance(value, str) else None
+    return value if isinstance(value, str) and value else None
 
 
-def _json_type(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
-    return "null" if value is None else names.get(type(value), "a number")
+# -- Reading a failure -----------------------------------------------------------------------------
 
 
-# -- Reading a failure ------------------------------------------------------------------------
-
-
-def _refuse_error(
-    status: int, headers: Mapping[str, str], body: bytes, document: Any, now_epoch: float
-) -> None:
-    """Raise _Refused or _Filtered when status, body or first choice report a failure."""
-    if 300 <= status < 400:
-        message = f"HTTP {status}: redirected to {_place(headers.get('location', ''))}"
-        raise _Refused("redirect", message, status=status, hopeless=True)
-    failed = not 200 <= status < 300
-    error = _error_object(document)
-    if not failed and error is None:
-        return
-    code, kind_word, param = (_string(_mapping(error).get(k)) for k in ("code", "type", "param"))
-    inner = _string(_mapping(_mapping(error).get("innererror")).get("code"))
-    if not failed:
-        status = _status_in_body(error, code, kind_word)
-    if status == 400 and any(w and w.lower() in _FILTERS for w in (code, inner, kind_word)):
-        raise _Filtered
-    text = _error_text(error) or _error_text(document)
-    if not text:
-        text = one_line(body[: 4 * MESSAGE_CHARS].decode("utf-8", "replace"), 200)
-        text = f"({text or 'empty body'})"
-    quota = code in _QUOTA_CODES or kind_word in _QUOTA_CODES or status == 402
-    raise _failure(status, text, quota, _delay(headers, now_epoch), code=code, param=param)
-
-
-def _failure(status: int, text: str, quota: bool, delay_s: float | None, **words: str | None) -> _Refused:
-    """Return the _Refused for a status: its kind, whether to retry, whether it is hopeless."""
-    kind = "quota" if quota else _kind_of_status(status)
-    retry = not quota and (status in (408, 409, 425, 429) or status >= 500)
-    hopeless = quota or status in (401, 403, 404, 405, 407)
-    message = f"HTTP {status} {text}" if text.startswith("(") else f"HTTP {status}: {text}"
-    if retry and delay_s is not None and delay_s > RETRY_AFTER_CAP_S:
-        kind, retry, hopeless = "retry_after_too_long", False, True
-        message = f"asked to wait {delay_s:g} s (at most {RETRY_AFTER_CAP_S:g} s): {message}"
-    facts: dict[str, Any] = {"retry": retry, "hopeless": hopeless, "retry_after_s": delay_s}
-    return _Refused(kind, message, status=status, **facts, **words)
-
-
-def _kind_of_status(status: int) -> str:
-    kinds = {401: "auth", 403: "auth", 407: "auth", 404: "not_found", 408: "timeout"}
-    kinds.update({409: "server", 425: "server", 429: "rate_limit", 413: "bad_request"})
-    return kinds.get(status, "bad_request" if 400 <= status < 500 else "server")
-
-
-def _error_object(document: Any) -> Any:
-    """Return the error that a body reports, wherever it stands; None when it reports none."""
-    if isinstance(document, list) and document:
-        document = document[0]
-    if not isinstance(document, dict):
-        return None
-    if document.get("error"):
-        return document["error"]
-    if document.get("object") == "error" or document.get("type") == "error":
+def _reported_error(document: Any) -> Any:
+    """The error that a body reports, wherever it stands; None when it reports none."""
+    document = _dig(document, 0) if isinstance(document, list) else document
+    if "error" in (_dig(document, "object"), _dig(document, "type")):
         return document
-    choices = document.get("choices")
-    choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
-    if choice.get("error") or choice.get("finish_reason") == "error":
-        return choice.get("error") or {"code": 500, "message": "the provider reports an error"}
-    return document if choices is None and _error_text(document.get("detail")) else None
+    choice = _dig(document, "choices", 0)
+    if _dig(choice, "finish_reason") == "error":
+        return _dig(choice, "error") or {"message": "the provider reports an error"}
+    return _dig(document, "error") or _dig(choice, "error") or None
 
 
-def _status_in_body(error: Any, code: str | None, kind_word: str | None) -> int:
-    """Return the real status behind a 200: a number 100-599, a known word, else 500."""
-    for value in (_mapping(error).get("code"), _mapping(error).get("status")):
-        if isinstance(value, str) and re.fullmatch(r"[1-5]\d\d", value):
-            value = int(value)
-        if type(value) is int and 100 <= value <= 599:
-            return value if value >= 400 else 500
-    return _STATUS_OF_CODE.get(code or "") or _STATUS_OF_CODE.get(kind_word or "") or 500
+def _failure(status: int, error: Any, text: str, wait_s: float | None) -> ProviderError:
+    kind, message = _failure_kind(status, error), f"HTTP {status}: {text}"
+    for word in map(_word, (_dig(error, "code"), _dig(error, "param"))):
+        message += f" ({word})" if word and word not in text else ""
+    if kind in RETRIED_KINDS and wait_s is not None and wait_s > RETRY_AFTER_CAP_S:
+        kind = "retry_after_too_long"
+        message = f"asked to wait {wait_s:g} s (at most {RETRY_AFTER_CAP_S:g} s): {message}"
+    return ProviderError(kind, message, retry_after_s=wait_s)
 
 
-def _error_text(error: Any, depth: int = 0) -> str:
-    """Return the message inside an error of any shape; "" when there is none."""
+def _failure_kind(status: int, error: Any) -> str:
+    """What a failure is by its status; inside a 200 by the status or the words in the error."""
+    words = f"{_dig(error, 'code')} {_dig(error, 'type')}".lower()
+    named = next((kind for word, kind in _KINDS_OF_WORDS if word in words), "server")
+    if named == "quota":
+        return named
+    if 200 <= status < 300:
+        number = re.match(r"[45]\d\d\b", words)
+        if not number:
+            return named
+        status = int(number[0])
+    return _KINDS_OF_STATUS.get(status, "bad_request" if status < 500 else "server")
+
+
+def _error_text(error: Any, depth: int = 4) -> str:
+    """The message inside an error of any shape, with the place it is about; "" if there is none."""
     if isinstance(error, str):
         return error.strip()
-    if isinstance(error, list):
-        texts = [_error_text(item, depth + 1) for item in error[:3]] if depth < 4 else []
-        return "; ".join(text for text in texts if text)
-    if not isinstance(error, dict) or depth >= 4:
+    if isinstance(error, list) and depth:
+        return "; ".join(filter(None, (_error_text(item, depth - 1) for item in error[:3])))
+    if not isinstance(error, dict) or not depth:
         return ""
-    names = ("message", "error", "detail", "msg", "error_message", "errors", "title", "code")
-    return next((t for t in (_error_text(error.get(n), depth + 1) for n in names) if t), "")
-
-
-def _hint(document: Mapping[str, Any]) -> str:
-    text = _error_text(document)
-    return f": {text}" if text else ""
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _place(location: str) -> str:
-    """Return a redirect's target without credentials and query."""
-    try:
-        parts = urllib.parse.urlsplit(location.strip())
-    except ValueError:
-        return "an unreadable address"
-    host = parts.netloc.rpartition("@")[2]
-    return (f"{parts.scheme}://{host}" if host else "") + parts.path or "nowhere"
-
-
-def _delay(headers: Mapping[str, str], now_epoch: float) -> float | None:
-    precise = retry_after_s(headers.get("retry-after-ms"), now_epoch)
-    if precise is not None:
-        return precise / 1000
-    return retry_after_s(headers.get("retry-after"), now_epoch)
+    texts = (_error_text(error.get(name), depth - 1) for name in _ERROR_FIELDS)
+    text, place = next(filter(None, texts), ""), error.get("loc")
+    return f"{text} ({'.'.join(map(str, place))})" if text and isinstance(place, list) else text
 
 
 def retry_after_s(value: str | None, now_epoch: float) -> float | None:
-    """Return the seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None.
+    """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None.
 
-    Seconds or an HTTP date; a past date is 0.0. Silly values (negative, nan, words) are None.
-    The result may be infinite: the cap is the caller's.
+    Seconds or an HTTP date; a past date is 0.0. Silly values (negative, words) are None.
 
     >>> retry_after_s("Wed, 21 Oct 2026 07:28:00 GMT", 1792567677.0)
     3.0
     """
-    if not value or not value.isascii() or "_" in value:
-        return None
+    text = (value or "").strip()
+    if re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
+        return float(text)
     try:
-        seconds = float(value)
-    except ValueError:
-        return _seconds_until(value, now_epoch)
-    return seconds if seconds >= 0 else None
-
-
-def _seconds_until(date: str, now_epoch: float) -> float | None:
-    try:
-        when = email.utils.parsedate_to_datetime(date)
-        if when.tzinfo is None:  # "-0000": UTC, of unknown local time
-            when = when.replace(tzinfo=datetime.timezone.utc)
+        when = email.utils.parsedate_to_datetime(text)
+        when = when.replace(tzinfo=when.tzinfo or datetime.timezone.utc)
         return max(0.0, when.timestamp() - now_epoch)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
 
 def backoff_s(attempt: int, rng: random.Random) -> float:
-    """Return the wait after failed attempt 1, 2, ...: doubling, jittered by half, capped."""
+    """The wait after failed attempt 1, 2, ...: doubling, jittered by half, capped."""
     full = min(BACKOFF_CAP_S, BACKOFF_FIRST_S * 2.0 ** min(attempt - 1, 30))
     return full * (0.5 + rng.random() / 2)
 
 
 def dropped_parameter(error: ProviderError, defaults: Collection[str]) -> str | None:
-    """Return the one of `defaults` that a 400 names as unsupported, or None.
+    """The first of `defaults` that a rejected request calls unsupported, or None.
 
-    `defaults` are the parameters that minieval itself added; what the suite set is not among
-    them, and so is never dropped.
+    `defaults` are the parameters that minieval itself added: what the suite set is never dropped.
     """
-    if error.status != 400:
+    if error.kind != "bad_request" or not _UNSUPPORTED_WORDS.search(error.message):
         return None
-    if error.code not in _UNSUPPORTED_CODES and not _UNSUPPORTED_WORDS.search(error.message):
-        return None
-    if error.param:
-        return error.param if error.param in defaults else None
-    named = [n for n in defaults if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", error.message)]
-    return named[0] if len(named) == 1 else None
-
-
-# -- Thinking and money -----------------------------------------------------------------------
-
-
-def has_thinking(text: str) -> bool:
-    """Return whether reasoning stands before the answer inside `text`."""
-    return _answer_start(text) > 0
+    named = (n for n in defaults if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", error.message))
+    return next(named, None)
 
 
 def strip_thinking(text: str) -> str:
-    """Return `text` without the reasoning before the answer.
+    """The text without the reasoning before the answer.
 
     Reasoning is a block that opens the text (one never closed leaves no answer), or all before a
     closing tag that no opening tag precedes, as when the chat template opened it in the prompt.
@@ -3193,47 +2947,21 @@ def strip_thinking(text: str) -> str:
     >>> strip_thinking("<think>Lyon?</think> Paris"), strip_thinking("use <think> and </think>")
     ('Paris', 'use <think> and </think>')
     """
-    start = _answer_start(text)
+    start = 0
+    while block := _THINK_BLOCK.match(text, start):
+        start = block.end()
+    if not start:
+        head = _THINK_OPEN.split(text, 1)[0]
+        start = max((closing.end() for closing in _THINK_CLOSE.finditer(head)), default=0)
     return text[start:].lstrip() if start else text
 
 
 def without_thinking(reply: Reply) -> Reply:
-    """Return `reply` as a program that strips reasoning sees it (`"thinking": "strip"`)."""
+    """The reply as a program that strips reasoning sees it (`"thinking": "strip"`)."""
     text = strip_thinking(reply.text)
     if text.strip() or not reply.thinking:
         return reply._replace(text=text)
-    return reply._replace(text="", no_text=_why_no_text(reply, "thinking"))
-
-
-def context_warning(prompt_chars: int, prompt_tokens: int | None) -> str | None:
-    """Return a warning when a server counted far fewer tokens than the prompt must have.
-
-    Text has about four characters a token; twelve in a long prompt mean that some were dropped.
-    """
-    if prompt_tokens is None or prompt_chars < 2000 or prompt_chars < 12 * prompt_tokens:
-        return None
-    return (
-        f"prompt_tokens={prompt_tokens} is far below the size of the prompt "
-        f"({prompt_chars} chars); context may be truncated"
-    )
-
-
-def _answer_start(text: str) -> int:
-    """Return where the answer begins: 0 without reasoning, len(text) when it never ends."""
-    start = 0
-    opening = _THINK_OPEN_FIRST.match(text)
-    while opening:
-        closing = _THINK_CLOSE.search(text, opening.end())
-        if not closing:
-            return len(text)
-        start = closing.end()
-        opening = _THINK_OPEN_FIRST.match(text, start)
-    if start or "</" not in text:
-        return start
-    first = _THINK_OPEN.search(text)
-    for closing in _THINK_CLOSE.finditer(text, 0, first.start() if first else len(text)):
-        start = closing.end()
-    return start
+    return _without_text(reply, "thinking")
 
 
 def cost_usd(reply: Reply, price: Price | None) -> float | None:
@@ -6160,13 +5888,8 @@ def environment(world: World) -> dict[str, Any]:
 # 22. HTTP
 # ==================================================================================================
 
-# ---------------------------------------------------------------------------------------------
-# HTTP: one bounded request over a kept connection, and the policy of asking again. World.
-# ---------------------------------------------------------------------------------------------
-
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
-_READ_BYTES = 2**16
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
 _T = TypeVar("_T")
 
@@ -6180,136 +5903,47 @@ class RawReply(NamedTuple):
     latency_ms: float  # from the first byte sent to the last received, without connecting
 
 
-class _Route(NamedTuple):
-    """Whom to connect to for a URL, as urllib's own ProxyHandler decides it."""
-
-    scheme: str
-    host: str  # the endpoint's, or the proxy's, with its port
-    tunnel: str | None
-    headers: tuple[tuple[str, str], ...]  # Proxy-Authorization
-    selector: str  # what stands in the request line
-    target: str  # what stands in the Host header
+def is_loopback(host: str) -> bool:
+    """Whether a host (no brackets) is this machine by name or number."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
 
 
-class _RouteCatcher(urllib.request.BaseHandler):
-    """Stands where HTTPHandler would, and hands the request back instead of sending it."""
+@dataclass
+class _Route:
+    """How to reach a URL, and the connections that are kept for it."""
 
-    def http_open(self, request: urllib.request.Request) -> urllib.request.Request:
-        return request
-
-    https_open = http_open
+    https: bool
+    host: str  # the endpoint's, with its port
+    target: str  # what stands in the request line
+    proxy: str | None = None  # the proxy's host and port
+    proxy_headers: dict[str, str] = field(default_factory=dict)
+    idle: list[_Connection] = field(default_factory=list)
 
 
 def _route(url: str) -> _Route:
-    """Return urllib's decision (environment, system settings, no_proxy); loopback goes direct."""
-    opener = urllib.request.OpenerDirector()
-    direct = is_loopback(urllib.parse.urlsplit(url).hostname or "")
-    request = urllib.request.Request(url, b"", method="POST")
+    """Straight to loopback, else by the proxy that environment or system name for the URL."""
+    parts = urllib.parse.urlsplit(url)
+    target = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
+    route = _Route(parts.scheme == "https", parts.netloc, target)
+    setting = urllib.request.getproxies().get(parts.scheme)
+    local = is_loopback(parts.hostname or "")
+    if not setting or local or urllib.request.proxy_bypass(parts.netloc):
+        return route
     try:
-        opener.add_handler(urllib.request.ProxyHandler({} if direct else None))
-        opener.add_handler(_RouteCatcher())
-        caught: Any = opener.open(request)
-        http.client.HTTPConnection(caught.host)  # complains about a port that is no number
-        usable = caught.type in ("http", "https")
-    except (ValueError, http.client.InvalidURL):  # their messages would show a password
-        usable = False
-    if not usable:
-        message = "the proxy setting is not an http:// or https:// URL"
-        raise ProviderError("connection", message, hopeless=True)
-    target = urllib.parse.urlsplit(url).netloc
-    tunnel = getattr(caught, "_tunnel_host", None)
-    headers = tuple((k, v) for k, v in caught.header_items() if k.lower() == "proxy-authorization")
-    return _Route(caught.type, caught.host, tunnel, headers, caught.selector, target)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether `host` (no brackets) is this machine by name or number."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-# -- A connection that a dripping server cannot hold ----------------------------------------
-
-
-class _Limits:
-    """What one exchange may still use; shared by its connection and its reader."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self.until = 0.0
-        self.bytes_left = 0
-        self.received = 0
-        self.ended = False  # the reply is read: nothing more may come
-        self.surplus = False  # ... and yet more came
-
-    def start(self, until: float) -> None:
-        self.until, self.bytes_left, self.received = until, HEADER_BYTES, 0
-        self.ended = self.surplus = False
-
-    def remaining_s(self) -> float:
-        left = self.until - self.clock()
-        if left <= 0:
-            raise socket.timeout("deadline")
-        return left
-
-
-class _Reader(io.RawIOBase):
-    """The socket's bytes, each read bounded by what is left of the deadline and of the size."""
-
-    def __init__(self, sock: socket.socket, limits: _Limits) -> None:
-        self._sock, self._limits = sock, limits
-        self._raw = sock.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        limits = self._limits
-        if limits.ended:
-            return 0
-        self._sock.settimeout(limits.remaining_s())
-        count = self._raw.readinto(buffer) or 0
-        limits.received += count
-        limits.bytes_left -= count
-        if limits.bytes_left < 0:
-            raise _TooLarge
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TooLarge(Exception):
-    """The reply is larger than its bound."""
-
-
-class _Buffered(io.BufferedReader):
-    """Notes, at the end of a reply, whether the server sent more than the reply."""
-
-    limits: _Limits
-
-    def close(self) -> None:
-        if not self.closed and not self.limits.ended:
-            self.limits.ended = True
-            self.limits.surplus = bool(self.peek(1))
-        super().close()
-
-
-class _Source:
-    """What http.client takes for a socket when it reads a reply."""
-
-    def __init__(self, sock: socket.socket, limits: _Limits) -> None:
-        self._sock, self._limits = sock, limits
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        buffered = _Buffered(_Reader(self._sock, self._limits))
-        buffered.limits = self._limits
-        return buffered
+        proxy = urllib.parse.urlsplit(setting if "://" in setting else f"http://{setting}")
+        if proxy.scheme != "http" or not proxy.hostname or proxy.port == 0:
+            raise ValueError
+    except ValueError:  # its message would show a password
+        raise ProviderError("bad_request", "the proxy setting is not an http:// URL") from None
+    login, at, route.proxy = proxy.netloc.rpartition("@")
+    if at:
+        token = base64.b64encode(urllib.parse.unquote(login).encode("utf-8")).decode("ascii")
+        route.proxy_headers["Proxy-Authorization"] = f"Basic {token}"
+    if not route.https:
+        route.target = url  # RFC 9112, 3.2.2
+    return route
 
 
 class _Connection(http.client.HTTPConnection):
@@ -6317,56 +5951,50 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, host: str, clock: Callable[[], float], **options: Any) -> None:
         super().__init__(host, **options)
-        self.limits = _Limits(clock)
-        self.response_class = self._respond  # type: ignore[assignment]
+        self._clock = clock
+        self.until, self.received, self.most = math.inf, 0, HEADER_BYTES
         self._create_connection = self._dial  # where http.client looks for its dialler
 
-    def _respond(self, sock: Any, *args: Any, **options: Any) -> http.client.HTTPResponse:
-        source: Any = _Source(sock, self.limits)
-        return http.client.HTTPResponse(source, *args, **options)
+    def remaining_s(self) -> float:
+        left = self.until - self._clock()
+        if left <= 0:
+            raise socket.timeout("deadline")
+        return left
 
     def _dial(self, address: tuple[str, int], *_: Any) -> socket.socket:
-        """Return a connected socket; each address of the host gets its share of the time."""
+        """A connected socket; each address of the host gets its share of the time."""
         found = socket.getaddrinfo(*address, 0, socket.SOCK_STREAM)
-        problem = OSError("no address found")
-        for index, (family, kind, protocol, _name, where) in enumerate(found):
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.settimeout(self.limits.remaining_s() / (len(found) - index))
-                sock.connect(where)
-                sock.settimeout(self.limits.remaining_s())
-                return sock
-            except OSError as error:
-                problem = error
-                sock.close()
-        raise problem
-
-    def interrupt(self) -> None:
-        """End a read or a write that another thread waits in; that thread closes."""
-        sock = self.sock
-        if sock is not None:
+        places: list[Any] = [entry[4][:2] for entry in found]
+        for index, place in enumerate(places[:-1]):
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+                return socket.create_connection(place, self.remaining_s() / (len(places) - index))
+        return socket.create_connection(places[-1], self.remaining_s())
 
 
 class _TlsConnection(_Connection, http.client.HTTPSConnection):
     """The same over verified TLS."""
 
 
-def _is_quiet(sock: socket.socket) -> bool:
-    """Return whether an idle connection is still open and owes nothing.
+class _Incoming(io.RawIOBase):
+    """What http.client takes for the socket of one reply: bounded in time and in size."""
 
-    A byte that waits here was sent unasked: read as the next reply, it would be graded as the
-    answer to another case.
-    """
-    sock.settimeout(0.0)
-    try:
-        socket.socket.recv(sock, 1, socket.MSG_PEEK)
-    except BlockingIOError:
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
         return True
-    except OSError:
-        pass
-    return False
+
+    def readinto(self, buffer: Any) -> int:
+        connection = self._connection
+        connection.sock.settimeout(connection.remaining_s())
+        count = connection.sock.recv_into(buffer)
+        connection.received += count
+        if connection.received > connection.most:
+            raise ProviderError("too_large", f"the reply is larger than {connection.most} bytes")
+        return count
 
 
 class HttpClient:
@@ -6377,286 +6005,192 @@ class HttpClient:
     """
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.perf_counter, max_body_bytes: int = MAX_BODY_BYTES
+        self, clock: Callable[[], float] = time.perf_counter, max_body_bytes: int = MAX_BODY_BYTES
     ) -> None:
-        self._clock = clock
-        self._max_body_bytes = max_body_bytes
-        self._lock = threading.Lock()
+        self._clock, self._max_bytes = clock, max_body_bytes
         self._routes: dict[str, _Route] = {}
-        self._idle: dict[_Route, list[_Connection]] = {}
-        self._busy: set[_Connection] = set()
         self._context: ssl.SSLContext | None = None
-        self._closed = False
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline_s: float) -> RawReply:
-        """Return the whole reply to one POST, whatever its status.
+        """The whole reply to one POST, whatever its status; ProviderError when none came in time.
 
-        Raises ProviderError when there is none within `deadline_s`. A kept connection that the
-        server closed meanwhile is replaced once, within the same call.
+        A kept connection that the server closed meanwhile is replaced within the same call.
         """
         until = self._clock() + deadline_s
-        route = self._routes.get(url) or self._learn(url)
-        for reuse in (True, False):
-            connection = self._take(route, until, reuse)
-            fresh = connection.sock is None
-            reply: RawReply | None = None
+        route = self._routes.get(url) or self._routes.setdefault(url, _route(url))
+        request = _request_bytes(route, headers, body)
+        kept = self._kept(route)
+        while True:
+            connection = kept or self._new(route)
+            connection.until, connection.received, keep = until, 0, False
             try:
-                reply = self._exchange(connection, route, headers, body)
-            except (OSError, http.client.HTTPException, ValueError, _TooLarge) as error:
-                stale = isinstance(error, (ConnectionError, ssl.SSLEOFError))
-                if fresh or not stale or connection.limits.received or self._closed:
-                    raise self._error(error, route, connection) from None
-            finally:
-                self._give_back(connection, route, reply)
-            if reply is not None:
+                reply, keep = self._exchange(connection, request)
                 return reply
-        raise AssertionError("a fresh connection is never stale")
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                closed = isinstance(error, (ConnectionError, ssl.SSLEOFError))
+                if not (kept and closed) or connection.received:
+                    raise _transport_error(error, route, connection.received) from None
+                kept = None
+            finally:
+                if keep:
+                    route.idle.append(connection)
+                else:
+                    connection.close()
 
     def close(self) -> None:
-        """Close idle connections and interrupt busy ones, whose calls fail at once."""
-        with self._lock:
-            self._closed = True
-            idle = [connection for kept in self._idle.values() for connection in kept]
-            self._idle.clear()
-            busy = list(self._busy)
-        for connection in idle:
-            connection.close()
-        for connection in busy:
-            connection.interrupt()
+        """Closes the connections that no call is using."""
+        for route in self._routes.values():
+            while route.idle:
+                route.idle.pop().close()
 
-    def _learn(self, url: str) -> _Route:
-        self._routes[url] = route = _route(url)
-        return route
-
-    def _take(self, route: _Route, until: float, reuse: bool) -> _Connection:
-        """Return a quiet kept connection, or one not yet connected."""
-        connection: _Connection | None = None
-        while connection is None:
-            with self._lock:
-                if self._closed:
-                    raise ProviderError("stopped", "stopped before the call")
-                kept = self._idle.get(route)
-                connection = kept.pop() if reuse and kept else self._new(route)
-                self._busy.add(connection)
-            if connection.sock is not None and not _is_quiet(connection.sock):
-                self._give_back(connection, route, None)
-                connection = None
-        connection.limits.start(until)
-        return connection
-
-    def _give_back(self, connection: _Connection, route: _Route, reply: RawReply | None) -> None:
-        """Keep a connection whose reply was read to its exact end; close any other."""
-        limits = connection.limits
-        keep = reply is not None and connection.sock is not None
-        keep = keep and limits.ended and not limits.surplus
-        with self._lock:
-            self._busy.discard(connection)
-            keep = keep and not self._closed
-            if keep:
-                self._idle.setdefault(route, []).append(connection)
-        if not keep:
-            connection.close()
+    def _kept(self, route: _Route) -> _Connection | None:
+        """A kept connection that is open and owes nothing: a byte that waits there was sent
+        unasked, and read as the next reply it would be graded as the answer to another case."""
+        with contextlib.suppress(IndexError):
+            while True:
+                connection = route.idle.pop()
+                connection.sock.settimeout(0.0)
+                try:
+                    socket.socket.recv(connection.sock, 1, socket.MSG_PEEK)
+                except BlockingIOError:
+                    return connection
+                except OSError:
+                    pass
+                connection.close()
+        return None
 
     def _new(self, route: _Route) -> _Connection:
-        if route.scheme != "https":
-            return _Connection(route.host, self._clock)
+        host = route.proxy or route.host
+        if not route.https:
+            return _Connection(host, self._clock)
         if self._context is None:
             self._context = ssl.create_default_context()
             self._context.set_alpn_protocols(["http/1.1"])
-        connection = _TlsConnection(route.host, self._clock, context=self._context)
-        if route.tunnel:
-            connection.set_tunnel(route.tunnel, headers=dict(route.headers))
+        connection = _TlsConnection(host, self._clock, context=self._context)
+        if route.proxy:
+            connection.set_tunnel(route.host, headers=route.proxy_headers)
         return connection
 
-    def _exchange(
-        self, connection: _Connection, route: _Route, headers: Mapping[str, str], body: bytes
-    ) -> RawReply:
-        limits = connection.limits
+    def _exchange(self, connection: _Connection, request: bytes) -> tuple[RawReply, bool]:
+        """The reply, and whether the connection may be kept."""
         if connection.sock is None:
             connection.connect()
-            limits.start(limits.until)  # a proxy's own reply does not count
-            if self._closed:  # interrupt() may have come before there was a socket
-                raise ConnectionAbortedError
-        request = _request_bytes(route, headers, body)
-        started = self._clock()
-        connection.sock.settimeout(limits.remaining_s())
+        started, connection.most = self._clock(), HEADER_BYTES
+        connection.sock.settimeout(connection.remaining_s())
         connection.sock.sendall(request)
-        response = connection.response_class(connection.sock, method="POST")
-        try:
+        incoming: Any = _Incoming(connection)
+        with http.client.HTTPResponse(incoming, method="POST") as response:
             response.begin()
-            limits.bytes_left += 2 * self._max_body_bytes  # chunks come with their sizes
-            data = _body(response, self._max_body_bytes)
-        finally:
-            response.close()
+            connection.most += 2 * self._max_bytes  # chunks come with their sizes
+            fits = (response.length or 0) <= self._max_bytes
+            data = response.read() if fits else b""
         latency_ms = (self._clock() - started) * 1000
-        limits.surplus = limits.surplus or response.will_close
-        lower = {name.lower(): value for name, value in response.msg.items()}
-        if "content-encoding" in lower:
-            data = decompressed(data, lower["content-encoding"], self._max_body_bytes)
-        return RawReply(response.status, lower, data, latency_ms)
-
-    def _error(self, error: Exception, route: _Route, connection: _Connection) -> ProviderError:
-        if self._closed:
-            return ProviderError("stopped", "stopped during the call")
-        host = route.host.rpartition("@")[2]
-        return transport_error(error, host, connection.limits.received, self._max_body_bytes)
+        headers = {name.lower(): value for name, value in response.msg.items()}
+        data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
+        if not fits or len(data) > self._max_bytes:
+            raise ProviderError("too_large", f"the reply is larger than {self._max_bytes} bytes")
+        return RawReply(response.status, headers, data, latency_ms), not response.will_close
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return the whole request, to be sent at once: half the cost of http.client's putheader."""
-    lines = [
-        f"POST {route.selector} HTTP/1.1",
-        f"Host: {route.target}",
-        "Accept-Encoding: identity",
-        f"Content-Length: {len(body)}",
-    ]
-    for name, value in (*headers.items(), *(() if route.tunnel else route.headers)):
+    """The whole request, to be sent at once: half the cost of http.client's putheader."""
+    lines = [f"POST {route.target} HTTP/1.1", f"Host: {route.host}", "Accept-Encoding: identity"]
+    lines.append(f"Content-Length: {len(body)}")
+    for name, value in {**headers, **({} if route.https else route.proxy_headers)}.items():
         if not _HEADER.fullmatch(f"{name}: {value}"):
-            message = f"the header {one_line(name, 40)} cannot be sent (value hidden)"
-            raise ProviderError("bad_request", message, hopeless=True)
+            raise ProviderError("bad_request", f"header {quoted(name)} cannot be sent (hidden)")
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1") + body
 
 
-def _body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
-    """Return the whole body; _TooLarge beyond the bound, IncompleteRead when it was cut."""
-    length = response.length
-    if length is not None:
-        if length > max_bytes:
-            raise _TooLarge
-        return response.read()
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        piece = response.read(_READ_BYTES)
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        size += len(piece)
-        if size > max_bytes:
-            raise _TooLarge
-
-
-def decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:
-    """Return `data` with its Content-Encoding undone, never holding more than `max_bytes`."""
-    for name in reversed([word.strip().lower() for word in encoding.split(",")[-4:]]):
-        if name in ("gzip", "x-gzip"):
-            data = _inflated(data, 16 + zlib.MAX_WBITS, max_bytes)
-        elif name == "deflate":  # with a zlib header by the letter, bare by old habit
-            headed = data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0
-            bits = zlib.MAX_WBITS if headed else -zlib.MAX_WBITS
-            data = _inflated(data, bits, max_bytes)
-        elif name not in ("", "identity"):
-            raise ProviderError("bad_encoding", f"unknown Content-Encoding: {one_line(name, 40)}")
+def _decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:
+    """The body without the compression that some gateways apply unasked; bounded."""
+    if not data or encoding.lower() in ("", "identity"):
+        return data
+    if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
+        raise ProviderError("bad_encoding", f"unknown Content-Encoding: {quoted(encoding)}")
+    stream = zlib.decompressobj(32 + zlib.MAX_WBITS)  # gzip or zlib, as its header says
+    try:
+        data = stream.decompress(data, max_bytes + 1)  # one too many says that more would come
+    except zlib.error:
+        raise ProviderError("bad_encoding", "the compressed reply is corrupt") from None
+    if len(data) <= max_bytes and (stream.unused_data or not stream.eof):
+        raise ProviderError("bad_encoding", "the compressed reply was cut, or more follows it")
     return data
 
 
-def _inflated(data: bytes, bits: int, max_bytes: int) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while data:
-        stream = zlib.decompressobj(bits)
-        try:
-            piece = stream.decompress(data, max_bytes + 1 - size)
-        except zlib.error:
-            raise ProviderError("bad_encoding", "the compressed reply is corrupt") from None
-        pieces.append(piece)
-        size += len(piece)
-        if size > max_bytes:
-            raise _TooLarge
-        if not stream.eof:
-            raise ProviderError("connection", "the compressed reply was cut", retry=True)
-        data = stream.unused_data if bits > zlib.MAX_WBITS else b""
-    return b"".join(pieces)
-
-
-def transport_error(error: Exception, host: str, received: int, max_bytes: int) -> ProviderError:
-    """Return what a failed exchange with `host` means; never the text of what was sent."""
-    if isinstance(error, _TooLarge):
-        return ProviderError("too_large", f"the reply from {host} is larger than {max_bytes} bytes")
-    if isinstance(error, socket.timeout):
-        return ProviderError("timeout", f"no complete reply from {host} in time", retry=True)
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        reason = getattr(error, "verify_message", "") or error.reason or "handshake failed"
-        return ProviderError("tls", f"TLS to {host}: {reason}", hopeless=True)
-    if isinstance(error, socket.gaierror):
-        return ProviderError("connection", f"cannot resolve {host}", retry=True)
-    broken = isinstance(error, (ConnectionError, ssl.SSLError))
-    if isinstance(error, http.client.IncompleteRead) or (received and broken):
-        return ProviderError("connection", f"the reply from {host} was cut", retry=True)
-    if isinstance(error, http.client.RemoteDisconnected):
-        message = f"{host} closed the connection without a reply"
-        return ProviderError("connection", message, retry=True)
-    if isinstance(error, OSError):
-        reason = error.strerror or str(error) or type(error).__name__
-        barred = "Tunnel connection failed: 4" in reason
-        message = f"no connection to {host}: {reason}"
-        return ProviderError("connection", message, retry=not barred, hopeless=barred)
-    return ProviderError("bad_http", f"{host} does not speak HTTP: {type(error).__name__}")
-
-
-# -- Asking again ---------------------------------------------------------------------------
+def _transport_error(error: Exception, route: _Route, received: int) -> ProviderError:
+    """What a failed exchange means; never the text of what was sent."""
+    host, name = route.proxy or route.host, type(error).__name__
+    broken = isinstance(error, (ConnectionError, ssl.SSLEOFError))
+    cut = isinstance(error, http.client.IncompleteRead) or (received and broken)
+    why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+    rows = (
+        (isinstance(error, socket.timeout), "timeout", f"no complete reply from {host} in time"),
+        (cut, "connection", f"the reply from {host} was cut"),
+        (isinstance(error, ssl.SSLError) and not broken, "tls", f"TLS to {host}: {why}"),
+        (isinstance(error, socket.gaierror), "connection", f"cannot resolve {host}"),
+        ("Tunnel connection failed: 4" in why, "auth", f"the proxy {host} refuses: {why}"),
+        (isinstance(error, OSError), "connection", f"no connection to {host}: {why or name}"),
+        (True, "bad_http", f"{host} does not speak HTTP: {name}"),
+    )
+    kind, message = next((kind, message) for holds, kind, message in rows if holds)
+    return ProviderError(kind, one_line(message))
 
 
 class RetryGate:
     """What the workers of a run share: a pause for all, and the end of a hopeless run.
 
-    `hopeless_limit` hopeless errors in a row, or `failure_limit` failed samples in a row (an
-    outage), end the run: `ended_by` is then the last error.
+    `ended_by` is the error that ended it: ten failed samples in a row, or four before the first
+    answer when the last is hopeless; and as many more as are under way, since of samples that
+    start together those that fail at once end before those that are answered.
     """
 
-    def __init__(self, *, hopeless_limit: int = 3, failure_limit: int = 10) -> None:
+    def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
-        self._limits = (hopeless_limit, failure_limit)
-        self._lock = threading.Lock()
-        self._until = -math.inf
-        self._hopeless = self._failed = 0
+        self._lock, self._until = threading.Lock(), -math.inf
+        self._answered, self._failed = False, 0
+        self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def hold(self, until: float) -> None:
-        """Let no worker send before `until` on the run's clock."""
+        """Lets no worker send before `until` on the run's clock."""
         with self._lock:
             self._until = max(self._until, until)
 
     def wait(self, clock: Callable[[], float], sleep: Callable[[float], bool]) -> None:
-        """Return when sending is allowed; ProviderError `stopped` when it no longer will be.
-
-        `sleep(seconds)` returns True when the run was told to stop: threading.Event.wait.
-        """
-        while True:
-            if self.ended_by is not None:
-                raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
+        """Returns when sending is allowed; ProviderError `stopped` when it no longer will be.
+        `sleep(seconds)` returns True when the run was told to stop (threading.Event.wait)."""
+        while self.ended_by is None:
             left = self._until - clock()
             if left <= 0:
+                self._under_way.add(threading.get_ident())
                 return
             if sleep(left):
                 raise ProviderError("stopped", "stopped before the call")
+        raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
 
     def note(self, error: ProviderError | None) -> None:
-        """Count how a sample ended: None for an answer, else the error after the last attempt."""
-        if error is not None and error.kind == "stopped":
-            return
+        """Counts how a sample ended: None for an answer, else the error after the last attempt."""
         with self._lock:
-            self._failed = 0 if error is None else self._failed + 1
-            self._hopeless = self._hopeless + 1 if error is not None and error.hopeless else 0
-            if self._hopeless >= self._limits[0] or self._failed >= self._limits[1]:
-                self.ended_by = self.ended_by or error
+            self._under_way.discard(threading.get_ident())
+            if error is None:
+                self._answered, self._failed = True, 0
+            elif error.kind != "stopped":
+                self._failed += 1
+                early = error.kind in HOPELESS_KINDS and not self._answered
+                if self._failed >= (4 if early else 10) + len(self._under_way):
+                    self.ended_by = self.ended_by or error
 
 
 def call_with_retries(
-    ask_once: Callable[[], _T],
-    *,
-    attempts: int,
-    rng: random.Random,
-    clock: Callable[[], float],
-    sleep: Callable[[float], bool],
-    gate: RetryGate,
-    give_up_at: float = math.inf,
-) -> tuple[_T, int]:
-    """Return the answer and the number of attempts it took, or raise the last ProviderError.
+    ask_once: Callable[[], _T], *, attempts: int, rng: random.Random, clock: Callable[[], float],
+    sleep: Callable[[float], bool], gate: RetryGate, give_up_at: float = math.inf,
+) -> tuple[_T, int]:  # fmt: skip
+    """The answer and the number of attempts it took; else the last ProviderError is raised.
 
-    Only errors marked `retry` are asked again, never an answer: after a jittered backoff, or
-    Retry-After where that is longer, which then holds back all workers. No attempt starts after
-    `give_up_at` on `clock`. The error carries its attempts.
+    Only RETRIED_KINDS are asked again, never an answer: after a jittered backoff, or Retry-After
+    where that is longer, which then holds back all workers. No attempt starts after `give_up_at`
+    on `clock`. The error carries its attempts.
     """
     attempt = 0
     while True:
@@ -6665,15 +6199,14 @@ def call_with_retries(
             gate.wait(clock, sleep)
             answer = ask_once()
         except ProviderError as error:
-            error.attempts = attempt if error.kind != "stopped" else attempt - 1
-            wait_s = backoff_s(attempt, rng)
-            if error.retry and error.retry_after_s is not None:
+            error.attempts = attempt - (error.kind == "stopped")
+            wait_s, retry = backoff_s(attempt, rng), error.kind in RETRIED_KINDS
+            if retry and error.retry_after_s is not None:
                 wait_s = max(wait_s, error.retry_after_s)
                 gate.hold(clock() + error.retry_after_s)
-            if not error.retry or attempt >= attempts or clock() + wait_s >= give_up_at:
+            in_time = attempt < attempts and clock() + wait_s < give_up_at
+            if not (retry and in_time) or sleep(wait_s):
                 gate.note(error)
-                raise
-            if sleep(wait_s):
                 raise
         else:
             gate.note(None)
@@ -6761,7 +6294,9 @@ class OpenAIChatProvider:
 
     def __call__(self, question: Question) -> Answer:
         """Raises ProviderError when no answer came."""
-        clock, deadline = self._world.clock, self._world.clock() + self._timeout_s
+        clock = self._world.clock
+        self._gate.wait(clock, lambda seconds: self._world.sleep(self._stop, seconds))
+        deadline = clock() + self._timeout_s
         (reply, latency_ms), attempts = call_with_retries(
             lambda: self._ask_once(question, deadline),
             attempts=self._attempts,
@@ -6774,15 +6309,15 @@ class OpenAIChatProvider:
         return Answer(without_thinking(reply) if self._strip else reply, latency_ms, attempts)
 
     def _ask_once(self, question: Question, deadline: float) -> tuple[Reply, float]:
-        dropped = self.dropped
-        try:
-            return self._post(self._body(question), deadline)
-        except ProviderError as error:
-            name = dropped_parameter(error, [key for key in self._defaults if key not in dropped])
-            if name is None:
-                raise
-            self.dropped = tuple(sorted({*self.dropped, name}))
-            return self._post(self._body(question), deadline)
+        while True:
+            left = [key for key in self._defaults if key not in self.dropped]
+            try:
+                return self._post(self._body(question), deadline)
+            except ProviderError as error:
+                name = dropped_parameter(error, left)
+                if name is None:
+                    raise
+                self.dropped = tuple(sorted({*self.dropped, name}))
 
     def _body(self, question: Question) -> bytes:
         body = self.request
@@ -6839,7 +6374,9 @@ class ExecProvider:
             raise ProviderError("timeout", f"the program took over {self._timeout_s:g} s") from None
         if status != 0:
             tail = stderr[-400:].decode("utf-8", "replace").strip()
-            raise ProviderError("program", f"the program left with {status}: {tail or '(no stderr)'}")
+            raise ProviderError(
+                "program", f"the program left with {status}: {one_line(tail) or '(no stderr)'}"
+            )
         return Answer(_program_reply(stdout), (self._world.clock() - started) * 1000, 1)
 
 

@@ -120,7 +120,7 @@ class EveryType(unittest.TestCase):
         nothing: list[Any] = [{}]
         for value in ("x|", "(?:)", ".*", "^", "$", "a*", r"(?s).*", "(|b)"):
             self.refused({"type": "regex", "value": value}, "cannot fail")
-        for schema in (*nothing, {"title": "x"}, {"minLength": 0}, {"anyOf": [{}]}):
+        for schema in (*nothing, {"title": "x"}):
             self.refused({"type": "json-schema", "value": schema}, "never fail")
         self.refused({"type": "json-schema", "value": True})
         for texts in (*nothing, [], [""], ["a", ""], "a"):

@@ -279,7 +279,8 @@ class Failures(unittest.TestCase):
             self.assertEqual(reply.server, "[secret]")
 
     def test_a_short_key_does_not_alter_an_answer(self) -> None:
-        self.assertEqual(read(completion("ollama"), secrets=["ollama"]).text, "ollama")
+        reply = read({**completion("ollama"), "model": "ollama"}, secrets=["ollama"])
+        self.assertEqual((reply.text, reply.model), ("ollama", "ollama"))
 
 
 class Waiting(unittest.TestCase):

@@ -133,22 +133,17 @@ class GateText(unittest.TestCase):
 
 class RunText(unittest.TestCase):
     def test_only_failures_are_shown_and_the_count_comes_last(self) -> None:
-        text = m.render_run(run([case("good", "1"), case("bad", "0", why="x"), case("gone", "e")]))
+        text = m.render_run(run([case("good", "1"), case("bad", "0", why="x"), case("worse", "0")]))
         self.assertNotIn("good", text)
-        for line in ("  FAIL  bad", "  ERROR gone", "connection: refused", "why: x"):
+        for line in ("  FAIL  bad", "equals: read 'x'", "why: x"):
             self.assertIn(line, text)
-        self.assertTrue(text.endswith("\n1 of 3 cases passed (0.06 to 0.79)\n"), text)
+        last = text.split("\n")[-2]
+        self.assertTrue(last.startswith("1 of 3 cases passed") and "(0.06 to 0.79)" in last, last)
 
     def test_skips_golden_outages_and_gaps_are_never_silent(self) -> None:
         cases = [case("s", "", skip="later"), case("g", "1", golden=True), case("e", "1e")]
         text = m.render_run(run(cases, incomplete="interrupted", notes=("asked without seed",)))
-        for words in (
-            "skip  s: later",
-            "read  g",
-            "1 of 2 samples have no answer",
-            "INCOMPLETE: interrupted",
-            "seed",
-        ):
+        for words in ("skip  s: later", "read  g", "ERROR e", "refused", "1 of 2", "interrupted", "seed"):
             self.assertIn(words, text)
 
     def test_several_samples_show_k_of_n_with_an_interval(self) -> None:
@@ -232,7 +227,7 @@ class JUnit(unittest.TestCase):
         text = m.render_run_junit(run([case("c", "0", output=long), case("s", "", skip=long)]))
         self.assertLess(len(text), 20_000)
         body = str(found(parsed(text), ".//failure").text)
-        self.assertTrue("head x" in body and "more characters" in body and body.endswith(" tail"))
+        self.assertTrue("head x" in body and " more]" in body and body.endswith(" tail"))
 
     def test_the_gate_is_a_testcase_of_its_own_and_quarantine_is_a_skip(self) -> None:
         entry = m.Quarantine("q", "ann", "OPS-7", TODAY)
