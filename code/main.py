@@ -623,24 +623,19 @@ def invisible_difference(expected: str, got: str) -> str | None:
 # 5. Statistics
 # ==================================================================================================
 
-# -- constants -----------------------------------------------------------------------------
-
 SMALLEST_P = sys.float_info.min  # stands for a p that underflows: a p is never 0
-P_FLOOR = 1e-9  # the Fourier form errs by 1e-15, so it reports no p below this; print "< 1e-9"
+P_FLOOR = 1e-9  # the Fourier sum reports no p below this; print "< 1e-9"
 PLAN_HORIZON = 4000  # cases up to which `cases_needed` looks
+Groups = Optional[Sequence[Optional[Hashable]]]  # of the differences; None stands alone
 
 
 def wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval | None:
-    """Score interval of the rate k/n (Wilson 1927); None for n = 0, which has no rate.
-
-    The limits solve |k/n - p| = z sqrt(p(1-p)/n). At k = 0 the lower is exactly 0, at k = n
-    the upper exactly 1. ValueError unless 0 <= k <= n and 0 < confidence < 1.
+    """Every p with |k/n - p| <= z sqrt(p(1-p)/n) (Wilson 1927); None for n = 0.
 
     >>> round(wilson_interval(0, 10).high, 12)  # scipy 1.17: binomtest(0, 10).proportion_ci
     0.277532799863
     """
-    if not 0 <= k <= n:
-        raise ValueError(f"k must lie in 0..n, got k={k}, n={n}")
+    _require(0 <= k <= n, f"k must lie in 0..n, got k={k}, n={n}")
     z2 = _z(confidence) ** 2
     if n == 0:
         return None
@@ -651,188 +646,150 @@ def wilson_interval(k: int, n: int, confidence: float = 0.95) -> Interval | None
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Chance that at least one of k samples passes, from c passes in n samples of ONE case.
+    """Chance that at least one of k samples passes: 1 - C(n-c, k) / C(n, k) (Chen et al. 2021).
 
-    1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021). ValueError unless 0 <= c <= n and
-    1 <= k <= n. Over a suite, take it per case and average; never pool the samples.
+    From c passes in n samples of ONE case; over a suite take the mean, never pool the samples.
 
     >>> pass_at_k(10, 3, 5)  # 11/12 by hand: 1 - 21/252
     0.9166666666666666
     """
-    _check_samples(n, c, k)
+    _require(0 <= c <= n and 1 <= k <= n, f"needs 0 <= c <= n and 1 <= k <= n: {n}, {c}, {k}")
     return (math.comb(n, k) - math.comb(n - c, k)) / math.comb(n, k)
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
-    """Chance that all of k samples pass, from c passes in n samples of one case.
-
-    C(c, k) / C(n, k) (pass^k, Yao et al. 2024). Bounds and errors as for `pass_at_k`.
+    """Chance that all of k samples pass: C(c, k) / C(n, k) (pass^k, Yao et al. 2024).
 
     >>> pass_hat_k(5, 4, 2)  # by hand: 6 of the 10 pairs hold no failure
     0.6
     """
-    _check_samples(n, c, k)
+    _require(0 <= c <= n and 1 <= k <= n, f"needs 0 <= c <= n and 1 <= k <= n: {n}, {c}, {k}")
     return math.comb(c, k) / math.comb(n, k)
 
 
 def mcnemar_exact(b: int, c: int) -> float:
     """Two-sided exact p (0-1] that b regressed and c improved cases are a fair coin's doing.
 
-    min(1, 2 P(X <= min(b, c))) with X binomial(b + c, 1/2) (McNemar 1947; exact form: Mosteller
-    1952); 1 without discordant cases. Correctly rounded up to 1,000 discordant cases; beyond, a
-    sum of ratios from the mode, relative error below 1e-9 at 2,000,000. A p that underflows is
-    given as `SMALLEST_P`, never 0. ValueError for a negative count.
+    min(1, 2 P(X <= min(b, c))), X binomial(b + c, 1/2) (McNemar 1947; exact: Mosteller 1952),
+    correctly rounded up to 200 discordant cases; beyond, relative error below 1e-9.
 
-    >>> mcnemar_exact(6, 0)  # 2 / 2**6
-    0.03125
     >>> round(mcnemar_exact(1001386, 998614), 10)  # scipy 1.17 binomtest; the normal gives 0.04998
     0.0500667655
     """
-    if b < 0 or c < 0:
-        raise ValueError(f"counts cannot be negative, got b={b}, c={c}")
+    _require(min(b, c) >= 0, f"counts cannot be negative, got b={b}, c={c}")
     n, k = b + c, min(b, c)
-    if n > 1000:
-        tail, whole = _ratio_tail(n, k)
-        return min(1.0, max(2 * tail / whole, SMALLEST_P))
-    ways = term = 1
-    for i in range(k):
-        term = term * (n - i) // (i + 1)
-        ways += term
-    return min(1.0, 2 * ways / (1 << n))
+    if n <= 200:
+        return min(1.0, 2 * sum(math.comb(n, i) for i in range(k + 1)) / (1 << n))
+    # From the mode down, each term from its neighbour: logarithms would err by 3e-9.
+    ratios = (i / (n - i + 1) for i in range(n // 2, 0, -1))
+    products = itertools.accumulate(ratios, lambda term, ratio: term * ratio, initial=1.0)
+    terms = list(itertools.takewhile(lambda term: term > SMALLEST_P, products))
+    whole = 2 * math.fsum(terms) - (n % 2 == 0)
+    return min(1.0, max(2 * math.fsum(terms[n // 2 - k :]) / whole, SMALLEST_P))
 
 
-def sign_flip_test(differences: Sequence[Number], groups: Sequence[Hashable | None] | None = None) -> float:
-    """Two-sided exact p (0-1] of the paired permutation test on per-case differences.
+def sign_flip_test(differences: Sequence[Number], groups: Groups = None) -> float:
+    """Two-sided exact p (0-1] of the paired permutation test on per-case differences in [-1, 1].
 
-    The share of sign patterns with |sum| at least the observed one (Fisher 1935, section 21;
-    Pitman 1937); ties count, compared as integers over the common denominator. Cases of one
-    group flip together; a group None stands alone. With one sample per case it is
-    `mcnemar_exact`. Its null is that NO CASE CHANGED, not that the mean is 0: with equal means
-    but unequal cases it can err. Floats are read as printed, so 0.1 is one tenth.
-
-    Nothing is drawn at random. Patterns are counted where that is cheap; beyond, a Fourier sum
-    of absolute error 1e-15, in which a p below `P_FLOOR` is given as `P_FLOOR`. ValueError for
-    lengths that differ, NaN, and more than 20 unlike differences whose common denominator is
-    too large for the sum.
+    The share of sign patterns with |sum| at least the observed (Fisher 1935, section 21); a group
+    flips together. The null is that NO CASE CHANGED: with a mean of 0 but unequal cases it can
+    err. One sample a case is `mcnemar_exact`. Counted where that is cheap, else a Fourier sum,
+    with no p below `P_FLOOR`. ValueError for NaN, one outside [-1, 1], unequal lengths, and a
+    common denominator too large for that sum.
 
     >>> sign_flip_test([0.1, 0.1, 0.1, -0.1])  # by hand: 10 of 16 patterns
     0.625
-    >>> sign_flip_test(["1/5", "2/5", "1", "0"], ["a", "a", "b", "c"])  # by hand: 2 of 4
-    0.5
     """
-    sums = _group_sums(_common_integers(differences)[0], groups)[0]
-    unit = math.gcd(*sums) or 1
-    steps = [total // unit for total in sums if total]
-    sizes = sorted(abs(step) for step in steps)
-    observed, mass = abs(sum(steps)), sum(sizes)
+    sums = _group_sums(differences, groups)[0]
+    sizes, observed = [abs(total) for total in sums if total], abs(sum(sums))
     if observed == 0:
         return 1.0
-    if sizes[0] == sizes[-1]:
-        return mcnemar_exact(sum(step < 0 for step in steps), sum(step > 0 for step in steps))
-    limit = (mass - observed) // 2  # |sum| >= observed when the flipped part is at most this
-    if len(sizes) <= 20 and 1 << len(sizes) < limit * len(sizes):
-        return _p_by_listing(sizes, limit)
-    if (limit + 1) * len(sizes) ** 2 <= 10_000_000_000:
+    if min(sizes) == max(sizes):
+        return mcnemar_exact(sum(total < 0 for total in sums), sum(total > 0 for total in sums))
+    limit = (sum(sizes) - observed) // 2
+    if len(sizes) * min(limit, 1 << len(sizes)) <= 2_000_000:
         return _p_by_counting(sizes, limit)
-    return min(1.0, max(_p_by_fourier(Counter(sizes), observed), P_FLOOR))
+    return min(1.0, max(_p_by_fourier(sizes, observed), P_FLOOR))
 
 
 def effect_interval(
-    differences: Sequence[Number], groups: Sequence[Hashable | None] | None = None, confidence: float = 0.95
+    differences: Sequence[Number], groups: Groups = None, confidence: float = 0.95
 ) -> Interval:
     """Score interval of the mean difference, candidate minus baseline, within [-1, 1].
 
-    Tango's (1998) at one sample per case. For several samples and groups its generalisation:
-    every mean delta with (D - delta)^2 <= z^2 v(delta) / n, D the observed mean and v the
-    variance at the likeliest distribution of mean delta over the observed differences and +-1
-    (empirical likelihood, Owen 1988). Groups enter by their sums, scaled to [-1, 1], so that
-    cases that move together count once. Never of zero width. Samples are averaged within their
-    case first. ValueError for no difference, one outside [-1, 1], or lengths that differ.
+    Tango's (1998) at one sample per case. In general every mean d with (D - d)^2 <= z^2 v(d) / n,
+    D the observed mean and v the variance at the likeliest distribution of mean d over the
+    observed differences and +-1 (empirical likelihood, Owen 1988); groups by their sums. Never of
+    zero width. ValueError for no difference, NaN, one outside [-1, 1], and unequal lengths.
 
     >>> low, high = effect_interval([-1] * 9 + [1] * 2 + [0] * 39)
     >>> round(low, 4), round(high, 4)  # Tango's quartic in closed form, as the oracle test has it
     (-0.2779, -0.0117)
     """
-    values, unit = _common_integers(differences)
-    if not values or max(values) > unit or min(values) < -unit:
-        raise ValueError("needs at least one difference, each in [-1, 1]")
-    sums, largest = _group_sums(values, groups)
-    table = sorted(Counter(sums).items())
-    points = [(total / (unit * largest), count) for total, count in table]
+    _require(len(differences) > 0, "an interval needs at least one difference")
+    sums, unit, largest = _group_sums(differences, groups)
+    points = [(total / (unit * largest), count) for total, count in sorted(Counter(sums).items())]
     mirrored = [(-value, count) for value, count in reversed(points)]
-    scale = largest * len(sums) / len(values)
-    z = _z(confidence)
-    low = max(-1.0, scale * _lower_score_limit(points, z))
-    return Interval(low, min(1.0, -scale * _lower_score_limit(mirrored, z)))
+    scale, z = largest * len(sums) / len(differences), _z(confidence)
+    low, high = scale * _lower_score_limit(points, z), -scale * _lower_score_limit(mirrored, z)
+    return Interval(max(-1.0, low), min(1.0, high))
 
 
 def min_discordant_for(alpha: float) -> int:
-    """Fewest discordant cases with which McNemar's p can fall below alpha (strictly).
-
-    The least n with 2 * 2**-n < alpha: with fewer, no outcome is significant. ValueError
-    unless 0 < alpha < 1.
+    """Fewest discordant cases n with which McNemar's p can fall below alpha: 2 / 2**n < alpha.
 
     >>> min_discordant_for(0.05)  # 2/2**5 = 0.0625, 2/2**6 = 0.03125
     6
     """
-    _check_fraction("alpha", alpha)
-    n = 1
-    while mcnemar_exact(n, 0) >= alpha:
-        n += 1
-    return n
+    _require(0 < alpha < 1, f"alpha must lie between 0 and 1, got {alpha}")
+    return next(n for n in itertools.count(1) if 2.0 ** (1 - n) < alpha)
 
 
 def fisher_exact(a: int, b: int, c: int, d: int) -> float:
-    """Two-sided p (0-1] of the table [[a, b], [c, d]] (Fisher 1934), in exact integers.
+    """Two-sided exact p (0-1] of the table [[a, b], [c, d]] (Fisher 1934).
 
-    The chance, margins fixed, of a table no likelier than this one. Use: k of n passes against
-    another k of n. A p that underflows is given as `SMALLEST_P`. ValueError for a negative.
+    The chance, margins fixed, of a table no likelier than this one.
 
-    >>> fisher_exact(4, 1, 5, 0)  # by hand: no table with these margins is less likely
-    1.0
     >>> round(fisher_exact(8, 2, 1, 5), 12)  # scipy 1.17: fisher_exact([[8, 2], [1, 5]])
     0.034965034965
     """
-    if min(a, b, c, d) < 0:
-        raise ValueError(f"counts cannot be negative, got {a}, {b}, {c}, {d}")
+    _require(min(a, b, c, d) >= 0, f"counts cannot be negative, got {a}, {b}, {c}, {d}")
     row, other, column = a + b, c + d, a + c
-    first = max(0, column - other)
-    weight = math.comb(row, first) * math.comb(other, column - first)
-    weights = {first: weight}
-    for x in range(first, min(row, column)):
-        weight = weight * (row - x) * (column - x) // ((x + 1) * (other - column + x + 1))
-        weights[x + 1] = weight
-    extreme = sum(weight for weight in weights.values() if weight <= weights[a])
+    possible = range(max(0, column - other), min(row, column) + 1)
+    ways = {x: math.comb(row, x) * math.comb(other, column - x) for x in possible}
+    extreme = sum(count for count in ways.values() if count <= ways[a])
     return max(extreme / math.comb(row + other, column), SMALLEST_P)
 
 
 def power(n: int, drop: float, discordance: float, alpha: float = 0.05, min_effect: float = 0.0) -> float:
     """Chance (0-1) that the gate calls n cases `regressed`, one sample per case.
 
-    The gate's own rule, by enumeration over the discordant cases (Connor 1987 gives the normal
-    approximation): p < alpha and effect <= -min_effect, the latter as exact fractions. A case
-    regresses at the rate (discordance + drop)/2 and improves at (discordance - drop)/2.
-    ValueError unless 0 <= drop <= discordance <= 1, n >= 1, 0 < alpha < 1, 0 <= min_effect <= 1.
+    The gate's own rule, p < alpha and effect <= -min_effect, summed over the discordant cases m
+    (Miettinen 1968); a case regresses at (discordance + drop)/2, improves at (discordance -
+    drop)/2. Over 5,000 expected discordant cases, the normal approximation, within 0.01.
 
     >>> round(power(165, 0.1, 0.2), 3), round(power(170, 0.1, 0.2), 3)  # issue 4
     (0.792, 0.806)
     """
-    if n < 1 or not 0 <= drop <= discordance <= 1 or not 0 <= min_effect <= 1:
-        raise ValueError(
-            "needs n >= 1, 0 <= drop <= discordance <= 1 and 0 <= min_effect <= 1, got "
-            f"n={n}, drop={drop}, discordance={discordance}, min_effect={min_effect}"
-        )
-    _check_fraction("alpha", alpha)
-    if discordance == 0:
+    _require(0 <= drop <= discordance <= 1, f"needs {drop=} <= {discordance=}, both in [0, 1]")
+    _require(n >= 1 and 0 < alpha < 1 and 0 <= min_effect <= 1, f"{n=}, {alpha=}, {min_effect=}")
+    net = math.ceil(n * _fraction(min_effect))  # regressed minus improved, at the least
+    mean = n * discordance
+    if mean == 0:
         return 0.0
-    net = math.ceil(n * _fraction(min_effect))
+    if mean > 5000:
+        least = max(1 - NormalDist().inv_cdf(alpha / 2) * math.sqrt(mean), net - 0.5)
+        deviation = math.sqrt(n * (discordance - drop * drop))
+        return NormalDist().cdf((n * drop - least) / max(deviation, 1e-9))
     share = (discordance + drop) / (2 * discordance)
-    reached = 0.0
-    first, weights = _binomial(n, discordance)
-    for m, weight in enumerate(weights, first):
-        least = max(_fewest_regressed(m, alpha), (m + net + 1) // 2)
-        reached += weight * _upper_tail(m, share, least)
-    return min(1.0, reached)
+    reached, tail, least = 0.0, 0.0, 1  # tail: P(X >= least), X binomial(m, share)
+    for m, fewest in zip(range(min(n, int(mean + 10 * math.sqrt(mean)) + 20) + 1), _fewest(alpha)):
+        tail += share * _binomial(m - 1, least - 1, share)
+        if max(fewest, (m + net + 1) // 2) > least:
+            tail -= _binomial(m, least, share)
+            least = max(fewest, (m + net + 1) // 2)
+        reached += _binomial(n, m, discordance) * tail
+    return min(1.0, max(0.0, reached))
 
 
 def cases_needed(
@@ -845,18 +802,26 @@ def cases_needed(
 ) -> int | None:
     """Smallest suite from which `power` stays at or above the target up to `horizon` cases.
 
-    Power climbs in a saw-tooth, so the first n that reaches the target is not yet enough. None
-    when even `horizon` does not reach it. With min_effect equal to the drop that is never (for a
-    target over 0.5): half of all suites measure less than the drop. Errors as for `power`.
+    Power climbs in a saw-tooth: bisection, then a look at every size up to 5 sqrt(n) + 50 beyond.
+    None when `horizon` falls short, as it does when min_effect equals the drop: half of all
+    suites then measure less than the drop.
 
     >>> cases_needed(0.1, 0.2, min_effect=0.05, horizon=400)  # issue 4
     168
     """
-    _check_fraction("target", target)
-    n = horizon
-    while n > 0 and power(n, drop, discordance, alpha, min_effect) >= target:
-        n -= 1
-    return None if n == horizon else n + 1
+    _require(0 < target < 1, f"target must lie between 0 and 1, got {target}")
+
+    def short(n: int) -> bool:
+        return n == 0 or power(n, drop, discordance, alpha, min_effect) < target
+
+    low, high = 0, horizon
+    if short(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if short(middle) else (low, middle)
+    beyond = min(horizon, low + 5 * math.isqrt(low) + 50)
+    return next(n + 1 for n in range(beyond, -1, -1) if short(n))
 
 
 def minimum_detectable_effect(
@@ -868,36 +833,28 @@ def minimum_detectable_effect(
 ) -> float | None:
     """Smallest true drop (0-1) that n cases see with power `target`; None when none is seen.
 
-    Without a discordance, the kindest assumption: no case improves, discordance = drop. Found
-    by bisection to 1e-6, power growing with the drop. Errors as for `power`.
+    Without a discordance the kindest assumption: no case improves, discordance = drop.
 
     >>> round(minimum_detectable_effect(20), 2)  # issue 4: nothing under 37 points at 20 cases
     0.37
     """
-    _check_fraction("target", target)
-    low, high = 0.0, 1.0 if discordance is None else discordance
-    if power(n, high, high, alpha, min_effect) < target:
-        return None
-    while high - low > 1e-6:
-        drop = (low + high) / 2
-        if power(n, drop, drop if discordance is None else discordance, alpha, min_effect) < target:
-            low = drop
-        else:
-            high = drop
-    return high
+    _require(0 < target < 1, f"target must lie between 0 and 1, got {target}")
+    most = 1.0 if discordance is None else discordance
+
+    def unseen(drop: float) -> bool:
+        spread = drop if discordance is None else discordance
+        return power(n, drop, spread, alpha, min_effect) < target
+
+    return None if unseen(most) else _edge(most, 0.0, unseen)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Step-down adjusted p-values in the given order (Holm 1979): compare each with alpha.
-
-    The i-th smallest of m (from 0) is multiplied by m - i, made monotone and cut at 1.
-    ValueError for a p outside [0, 1].
+    """p-values in the given order times m, m - 1, ... from the smallest, made monotone (Holm 1979).
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]  # by hand: 3 x .01, 2 x .03, then the same
     [0.03, 0.06, 0.06]
     """
-    if not all(0 <= p <= 1 for p in p_values):
-        raise ValueError("a p-value lies in [0, 1]")
+    _require(all(0 <= p <= 1 for p in p_values), "a p-value lies in [0, 1]")
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     scaled = (min(1.0, (len(order) - rank) * p_values[i]) for rank, i in enumerate(order))
     adjusted = dict(zip(order, itertools.accumulate(scaled, max)))
@@ -909,20 +866,15 @@ def cohen_kappa(
 ) -> Kappa | None:
     """Agreement of judge and human beyond chance: (observed - expected) / (1 - expected).
 
-    Cohen 1960. `judge_only` counts the items that only the judge passed. The limits are of
-    score type: every kappa with |estimate - kappa| <= z sqrt(V(kappa)/n), V the large-sample
-    variance (Fleiss, Cohen and Everitt 1969, in Bloch and Kraemer's 1989 form for a common
-    pass rate, taken as the mean of both margins); so perfect agreement on few items keeps an
-    interval. None when both gave one and the same class throughout (0/0), or nothing was
-    labelled. ValueError for a negative count.
+    Cohen 1960; limits where |estimate - kappa| = z sqrt(V(kappa)/n), V the variance of Bloch and
+    Kraemer (1989) at the mean pass rate. None when both gave one class throughout, or no items.
 
     >>> round(cohen_kappa(20, 5, 10, 15).value, 12)  # by hand: (0.70 - 0.50) / (1 - 0.50)
     0.4
     """
     n = both_pass + judge_only + human_only + both_fail
-    if min(both_pass, judge_only, human_only, both_fail) < 0:
-        raise ValueError("counts cannot be negative")
-    z = _z(confidence)
+    _require(min(both_pass, judge_only, human_only, both_fail) >= 0, "counts cannot be negative")
+    z2 = _z(confidence) ** 2
     if max(both_pass, both_fail) == n:
         return None
     judge, human = both_pass + judge_only, both_pass + human_only
@@ -932,9 +884,9 @@ def cohen_kappa(
 
     def outside(kappa: float) -> bool:
         variance = (1 - kappa) * ((1 - kappa) * (1 - 2 * kappa) + kappa * (2 - kappa) / spread)
-        return n * (value - kappa) ** 2 > z * z * max(0.0, variance)
+        return n * (value - kappa) ** 2 > z2 * max(0.0, variance)
 
-    low, high = _edge(-1.0, value, outside), _edge(1.0, value, outside)
+    low, high = _edge(value, -1.0, outside), _edge(value, 1.0, outside)
     return Kappa(value, low, high, agreed / n, by_chance / (n * n))
 
 
@@ -949,30 +901,27 @@ def rogan_gladen(
 ) -> CorrectedRate | None:
     """Pass rate that people would have given, from a judge's rate and its measured errors.
 
-    (passed/n + spec - 1) / (sens + spec - 1), cut to [0, 1] (Rogan and Gladen 1978), with sens
-    = true_pass/human_pass and spec = true_fail/human_fail from a labelled set. The limits carry
-    the uncertainty of all three rates (Lang and Reiczigel 2014). None when one of them was not
-    measured, or sens + spec <= 1: such a judge says nothing. ValueError for impossible counts.
+    (passed/n + spec - 1) / (sens + spec - 1), cut to [0, 1] (Rogan and Gladen 1978; limits: Lang
+    and Reiczigel 2014), sens = true_pass/human_pass and spec = true_fail/human_fail from a
+    labelled set. None when a rate was not measured, or sens + spec <= 1.
 
     >>> round(rogan_gladen(60, 100, 45, 50, 40, 50).rate, 4)  # by hand: (0.6 - 0.2) / 0.7
     0.5714
     """
     pairs = ((passed, n), (true_pass, human_pass), (true_fail, human_fail))
-    if not all(0 <= part <= whole for part, whole in pairs):
-        raise ValueError(f"each count must lie in 0..its total, got {pairs}")
+    _require(all(0 <= k <= m for k, m in pairs), f"counts must lie in 0..their total: {pairs}")
     z2 = _z(confidence) ** 2
     if n == 0 or true_pass * human_fail + true_fail * human_pass <= human_pass * human_fail:
         return None
     sens, spec = true_pass / human_pass, true_fail / human_fail
     rate = min(1.0, max(0.0, (passed / n + spec - 1) / (sens + spec - 1)))
-    apparent = (passed + z2 / 2) / (n + z2)
+    seen = (passed + z2 / 2) / (n + z2)
     sens, spec = (true_pass + 1) / (human_pass + 2), (true_fail + 1) / (human_fail + 2)
     if sens + spec <= 1:
         return CorrectedRate(rate, 0.0, 1.0)
-    centre = (apparent + spec - 1) / (sens + spec - 1)
+    centre = (seen + spec - 1) / (sens + spec - 1)
     of_sens, of_spec = sens * (1 - sens) / (human_pass + 2), spec * (1 - spec) / (human_fail + 2)
-    variance = apparent * (1 - apparent) / (n + z2)
-    variance += centre**2 * of_sens + (1 - centre) ** 2 * of_spec
+    variance = seen * (1 - seen) / (n + z2) + centre**2 * of_sens + (1 - centre) ** 2 * of_spec
     half = math.sqrt(z2 * variance) / (sens + spec - 1)
     centre += 2 * z2 * (centre * of_sens - (1 - centre) * of_spec)
     low, high = max(0.0, centre - half), min(1.0, centre + half)
@@ -980,34 +929,25 @@ def rogan_gladen(
 
 
 def nearest_rank(values: Sequence[float], quantile: Number) -> float | None:
-    """The smallest value with at least that share of the values at or below it; None for none.
-
-    Nearest-rank percentile: the ceil(q n)-th smallest (Hyndman and Fan 1996, definition 1), an
-    observed value, never interpolated. ValueError unless 0 < quantile <= 1.
+    """The ceil(q n)-th smallest value (Hyndman and Fan 1996, definition 1); None for none.
 
     >>> nearest_rank([15, 20, 35, 40, 50], 0.4)  # Wikipedia, "Percentile", nearest-rank example
     20
     """
     share = _fraction(quantile)
-    if not 0 < share <= 1:
-        raise ValueError(f"quantile must lie in (0, 1], got {quantile}")
+    _require(0 < share <= 1, f"quantile must lie in (0, 1], got {quantile}")
     return sorted(values)[math.ceil(share * len(values)) - 1] if values else None
 
 
 def _z(confidence: float) -> float:
     """Two-sided standard normal quantile."""
-    _check_fraction("confidence", confidence)
+    _require(0 < confidence < 1, f"confidence must lie between 0 and 1, got {confidence}")
     return NormalDist().inv_cdf(0.5 + 0.5 * confidence)
 
 
-def _check_fraction(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
-
-
-def _check_samples(n: int, c: int, k: int) -> None:
-    if not (0 <= c <= n and 1 <= k <= n):
-        raise ValueError(f"needs 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")
+def _require(met: bool, promise: str) -> None:
+    if not met:
+        raise ValueError(promise)
 
 
 def _fraction(value: Number) -> Fraction:
@@ -1015,199 +955,104 @@ def _fraction(value: Number) -> Fraction:
     return Fraction(value) if isinstance(value, (int, Fraction)) else Fraction(str(value))
 
 
-def _edge(outside: float, inside: float, is_outside: Callable[[float], bool]) -> float:
+def _edge(inside: float, outside: float, is_outside: Callable[[float], bool]) -> float:
     """Where the region around `inside` ends towards `outside`, by bisection."""
-    for _ in range(56):
-        middle = (outside + inside) / 2
-        if is_outside(middle):
-            outside = middle
-        else:
-            inside = middle
+    for _ in range(50):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if is_outside(middle) else (middle, outside)
     return inside
 
 
-def _ratio_tail(n: int, k: int) -> tuple[float, float]:
-    """P(X <= k) and the total, both times one unknown constant, X binomial(n, 1/2), 2k <= n.
-
-    Each term follows from its neighbour, i/(n-i+1), beginning with 1 at the mode, so that no
-    large logarithm enters.
-    """
-    term, half, tail = 1.0, 0.0, 0.0
-    for i in range(n // 2, -1, -1):
-        half += term
-        if i <= k:
-            tail += term
-            if term < tail * 1e-17:
-                break
-        term *= i / (n - i + 1)
-        if term == 0.0:
-            break
-    return tail, 2 * half - (n % 2 == 0)
+def _binomial(n: int, k: int, rate: float) -> float:
+    """P(X = k), X binomial(n, rate), rate > 0; 0 outside 0..n."""
+    if not 0 <= k <= n or rate == 1:
+        return float(k == n >= 0)
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(rate) + (n - k) * math.log1p(-rate))
 
 
-def _common_integers(differences: Sequence[Number]) -> tuple[list[int], int]:
-    """The differences as integers over their common denominator, and that denominator."""
+def _fewest(alpha: float) -> Iterator[int]:
+    """For m = 0, 1, 2 ... discordant cases the fewest regressed with McNemar's p < alpha."""
+    least, ways, edge = 1, 0, 1  # ways: 2**m P(X >= least), X binomial(m, 1/2); edge: C(m, least-1)
+    for m in itertools.count(1):
+        yield least
+        ways, edge = 2 * ways + edge, edge * m // (m + 1 - least)
+        if 2 * ways / (1 << m) >= alpha:
+            edge = edge * (m + 1 - least) // least
+            ways, least = ways - edge, least + 1
+
+
+def _group_sums(differences: Sequence[Number], groups: Groups) -> tuple[list[int], int, int]:
+    """Sums by group over a common denominator, that denominator, and the largest group's size."""
     exact = [_fraction(difference) for difference in differences]
     unit = math.lcm(*{value.denominator for value in exact})
-    return [value.numerator * (unit // value.denominator) for value in exact], unit
-
-
-def _group_sums(values: Sequence[int], groups: Sequence[Hashable | None] | None) -> tuple[list[int], int]:
-    """The sum of each group, and the number of cases of the largest; None stands alone."""
+    steps = [value.numerator * (unit // value.denominator) for value in exact]
+    _require(all(-unit <= step <= unit for step in steps), "a difference lies in [-1, 1]")
     if groups is None:
-        return list(values), 1
-    if len(groups) != len(values):
-        raise ValueError(f"{len(values)} differences but {len(groups)} groups")
+        return steps, unit, 1
+    _require(len(groups) == len(steps), f"{len(steps)} differences, {len(groups)} groups")
     keys = [object() if group is None else group for group in groups]
-    sums: dict[Hashable, int] = {}
-    for key, value in zip(keys, values):
-        sums[key] = sums.get(key, 0) + value
-    return list(sums.values()), max(Counter(keys).values(), default=1)
-
-
-def _p_by_listing(sizes: Sequence[int], limit: int) -> float:
-    """Two-sided p from every pattern's flipped sum: for a few differences that share nothing."""
-    flipped = [0]
-    for size in sizes:
-        flipped += [total + size for total in flipped if total + size <= limit]
-    return 2 * len(flipped) / (1 << len(sizes))
+    sums = dict.fromkeys(keys, 0)
+    for key, step in zip(keys, steps):
+        sums[key] += step
+    return list(sums.values()), unit, max(Counter(keys).values(), default=1)
 
 
 def _p_by_counting(sizes: Sequence[int], limit: int) -> float:
-    """Two-sided p from the product of (1 + x^size), kept in one integer up to x^limit.
-
-    Each coefficient has its own lane of bits, wide enough never to overflow; the remainder
-    modulo 2**lane - 1 adds the lanes up.
-    """
-    lane = len(sizes) + 2
-    kept = (1 << lane * (limit + 1)) - 1
-    ways = 1
+    """Two-sided p: twice the share of patterns whose flipped sizes sum to at most `limit`."""
+    ways = {0: 1}
     for size in sizes:
-        if size <= limit:
-            ways += ways << lane * size
-            ways &= kept
-    return max(2 * (ways % ((1 << lane) - 1)) / (1 << len(sizes)), SMALLEST_P)
+        for total, count in list(ways.items()):
+            if total + size <= limit:
+                ways[total + size] = ways.get(total + size, 0) + count
+    return max(2 * sum(ways.values()) / (1 << len(sizes)), SMALLEST_P)
 
 
-def _p_by_fourier(counts: dict[int, int], observed: int) -> float:
-    """Two-sided p = 1 - P(|sum| < observed) by the discrete Fourier inversion of the sum's law.
+def _p_by_fourier(sizes: Sequence[int], observed: int) -> float:
+    """Two-sided p = 1 - P(|sum| < observed) by Fourier inversion, to an absolute 1e-15.
 
-    With S = observed, T = sum|a| + S + 1 and w = 2 pi t/T: 1 - (1/T) sum over t of
-    [prod cos(a w)] sin((S - 1/2) w) / sin(w/2), the term at t = 0 being 2S - 1. Terms at t and
-    T - t are equal. A product once below 1e-30 is left out.
+    With S = observed, T = sum|a| + S + 1 (odd) and w = 2 pi t/T: 1 - (1/T) sum over t of
+    [prod cos(a w)] sin((S - 1/2) w) / sin(w/2), alike at t and T - t, and 2S - 1 at t = 0.
     """
-    period = sum(size * count for size, count in counts.items()) + observed + 1
-    if period > 20_000_000:
-        raise ValueError(
-            "the differences have too large a common denominator for an exact test: give every "
-            "case the same number of samples"
-        )
-    factors = sorted(counts.items(), key=lambda item: item[0] ** 2 * item[1], reverse=True)
-    terms = []
-    for t in range(1, period // 2 + 1):
-        w = 2 * math.pi * t / period
-        product = 1.0
+    period = sum(sizes) + observed + 1
+    _require(period <= 20_000_000, "sample counts too unlike for an exact test: make them equal")
+    factors = sorted(Counter(sizes).items(), key=lambda item: -(item[0] ** 2) * item[1])
+
+    def term(t: int) -> float:
+        w, product = 2 * math.pi * t / period, 1.0
         for size, count in factors:
             product *= math.cos(size * w) ** count
-            if -1e-30 < product < 1e-30:
-                break
-        else:
-            weight = 1 if 2 * t == period else 2
-            terms.append(weight * product * math.sin((observed - 0.5) * w) / math.sin(w / 2))
-    return 1 - (math.fsum(terms) + 2 * observed - 1) / period
+            if abs(product) < 1e-30:
+                return 0.0
+        return product * math.sin((observed - 0.5) * w) / math.sin(w / 2)
+
+    middle = math.fsum(term(t) for t in range(1, period // 2 + 1))
+    return 1 - (2 * middle + 2 * observed - 1) / period
 
 
 def _lower_score_limit(points: Sequence[tuple[float, int]], z: float) -> float:
     """Lower limit of the mean of `points`, (value in [-1, 1], count) in ascending order."""
     n = sum(count for _, count in points)
-    mean = math.fsum(value * count for value, count in points) / n
-    if mean <= -1:
-        return -1.0
-    return _edge(-1.0, mean, lambda delta: n * (mean - delta) ** 2 > z * z * _variance_at(points, n, delta))
+    observed = math.fsum(value * count for value, count in points) / n
+
+    def outside(tilt: float) -> bool:
+        mean, variance = _tilted(points, tilt)
+        return n * (observed - mean) ** 2 > z * z * variance
+
+    return _tilted(points, _edge(0.0, 1.0 if points[0][0] == -1 else 2.0, outside))[0]
 
 
-def _variance_at(points: Sequence[tuple[float, int]], n: int, delta: float) -> float:
-    """Variance of the likeliest distribution of mean delta, for delta at or below the mean.
+def _tilted(points: Sequence[tuple[float, int]], tilt: float) -> tuple[float, float]:
+    """Mean and variance of the likeliest distribution whose mean `tilt` (0-2) lowers towards -1.
 
-    Weights count / (n (1 + t (value - delta))); where even the largest tilt t = 1/(1 + delta)
-    leaves the mean too high, the mass that is left over lies at -1.
+    Weights count / (1 + tilt value), scaled; past tilt 1 the mass tilt - 1 of these moves to -1.
     """
-    tilt = _tilt(points, delta)
-    variance, left = 0.0, 1.0
-    for value, count in points:
-        weight = count / (n * (1 + tilt * (value - delta)))
-        variance += weight * (value - delta) ** 2
-        left -= weight
-    return variance + max(0.0, left) * (1 + delta) ** 2
-
-
-def _tilt(points: Sequence[tuple[float, int]], delta: float) -> float:
-    """Root in [0, 1/(1 + delta)] of the falling sum of count x / (1 + t x), x = value - delta.
-
-    Newton's steps, halved where they leave the bracket; the upper end where the sum stays
-    positive.
-    """
-    moves = [(value - delta, count) for value, count in points]
-    low, high, tilt = 0.0, 1 / (1 + delta), 0.0
-    if points[0][0] > -1 and sum(count * x / (1 + high * x) for x, count in moves) >= 0:
-        return high
-    for _ in range(100):
-        ratios = [(x / (1 + tilt * x), count) for x, count in moves]
-        score = sum(count * ratio for ratio, count in ratios)
-        low, high = (tilt, high) if score > 0 else (low, tilt)
-        step = score / sum(count * ratio * ratio for ratio, count in ratios)
-        if abs(step) <= 1e-15 * tilt:
-            break
-        tilt = tilt + step if low < tilt + step < high else (low + high) / 2
-    return tilt
-
-
-def _binomial(n: int, rate: float) -> tuple[int, list[float]]:
-    """First count and probabilities of binomial(n, rate), without the parts below 1e-17.
-
-    Ratios from the mode, normalised; 0 < rate <= 1.
-    """
-    mode = min(n, int((n + 1) * rate))
-    odds = rate / (1 - rate) if rate < 1 else math.inf
-    below: list[float] = []
-    term, i = 1.0, mode
-    while i > 0 and term > 1e-17:
-        term *= i / ((n - i + 1) * odds)
-        below.append(term)
-        i -= 1
-    above: list[float] = []
-    term, i = 1.0, mode
-    while i < n and term > 1e-17:
-        term *= (n - i) * odds / (i + 1)
-        above.append(term)
-        i += 1
-    weights = [*reversed(below), 1.0, *above]
-    total = math.fsum(weights)
-    return mode - len(below), [weight / total for weight in weights]
-
-
-@functools.lru_cache(maxsize=8192)
-def _upper_tails(m: int, share: float) -> tuple[int, tuple[float, ...]]:
-    """First count, and P(X >= x) from there on, X binomial(m, share)."""
-    first, weights = _binomial(m, share)
-    return first, tuple(itertools.accumulate(reversed(weights)))[::-1]
-
-
-def _upper_tail(m: int, share: float, least: int) -> float:
-    """P(X >= least), X binomial(m, share)."""
-    first, tails = _upper_tails(m, share)
-    return 0.0 if least >= first + len(tails) else tails[max(0, least - first)]
-
-
-@functools.lru_cache(maxsize=8192)
-def _fewest_regressed(m: int, alpha: float) -> int:
-    """Fewest regressed of m discordant cases with McNemar's p < alpha; m + 1 when none."""
-    least = (m + math.isqrt(int(_z(1 - alpha) ** 2 * m))) // 2
-    while least > m // 2 and mcnemar_exact(least, m - least) < alpha:
-        least -= 1
-    while least <= m and mcnemar_exact(least, m - least) >= alpha:
-        least += 1
-    return least
+    moved = max(0.0, tilt - 1)
+    weights = [count / (1 + min(tilt, 1.0) * value) for value, count in points]
+    whole = sum(weights)
+    mean = (1 - moved) * sum(w * value for w, (value, _) in zip(weights, points)) / whole - moved
+    spread = sum(w * (value - mean) ** 2 for w, (value, _) in zip(weights, points)) / whole
+    return mean, (1 - moved) * spread + moved * (1 + mean) ** 2
 
 
 # ==================================================================================================
@@ -3290,7 +3135,10 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
     if test == MCNEMAR:
         p = mcnemar_exact(len(regressed), len(improved))
     else:
-        p = sign_flip_test(differences, groups if grouped else None)
+        try:
+            p = sign_flip_test(differences, groups if grouped else None)
+        except ValueError as error:
+            raise UsageError(f"the sign-flip test cannot count these sample counts: {error}") from None
     effect = sum(differences, Fraction(0)) / len(differences)
     interval = effect_interval(differences, groups if grouped else None)
     return Comparison(test, regressed, improved, effect, p, interval, quality(p, effect, policy))
@@ -6668,8 +6516,9 @@ class Progress:
         environ = world.environ
         terminal = hasattr(world.stderr, "isatty") and world.stderr.isatty()
         plain = bool(environ.get("CI")) or environ.get("TERM") == "dumb"
-        self._bar = (terminal and not plain) or bool(environ.get("FORCE_COLOR"))
-        self._colour = self._bar and not environ.get("NO_COLOR")
+        forced = bool(environ.get("FORCE_COLOR"))
+        self._bar = not plain and (terminal or forced)
+        self._colour = (self._bar or forced) and not environ.get("NO_COLOR")
         self._world, self._total, self._quiet = world, total, quiet or not total
         self._done = self._errors = 0
         self._started = self._shown = world.clock()
@@ -7507,7 +7356,7 @@ def cmd_run(args: argparse.Namespace, world: World) -> int:
         say(world, render_run(run))
         exit_code = exit_code or _run_exit(run, args.min_pass_rate)
     if args.out and any(run.incomplete or summarise(run).sample_errors for run in runs):
-        tell(world, f"to go on: {resume_command()}")
+        tell(world, f"to go on: {resume_command(options)}")
     return exit_code
 
 
@@ -7519,10 +7368,12 @@ def _run_exit(run: Run, min_pass_rate: float | None) -> int:
     return EXIT_NO if low else EXIT_OK
 
 
-def resume_command() -> str:
-    """The command that continues this run."""
+def resume_command(options: RunOptions) -> str:
+    """The command that continues this run, without the credentials that a URL of it may hold."""
     words = [word for word in sys.argv[1:] if word != "--resume"] or ["run"]
-    return " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
+    text = " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
+    urls = filter(None, (options.base_url, options.judge_base_url))
+    return hide_secrets(text, [secret for url in urls for secret in normal_base_url(url).secrets], 1)
 
 
 # --- gate -----------------------------------------------------------------------------------------

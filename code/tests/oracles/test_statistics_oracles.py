@@ -80,9 +80,7 @@ class Scipy(unittest.TestCase):
             expected = 0.0
             for m in range(n + 1):
                 rejected = [
-                    b
-                    for b in range(m // 2 + 1, m + 1)
-                    if self.stats.binom.cdf(m - b, m, 0.5) * 2 < 0.05
+                    b for b in range(m // 2 + 1, m + 1) if self.stats.binom.cdf(m - b, m, 0.5) * 2 < 0.05
                 ]
                 if rejected:
                     share = (discordance + drop) / (2 * discordance)
@@ -108,38 +106,27 @@ class Scipy(unittest.TestCase):
                     mean, edge = (b - c) / n, 1e-12
                     found = main.effect_interval([1] * b + [-1] * c + [0] * (n - b - c))
                     if mean > -1:
-                        low = optimize.brentq(
-                            score, edge - 1, mean - edge, (b, c, n, -z), xtol=1e-13
-                        )
+                        low = optimize.brentq(score, edge - 1, mean - edge, (b, c, n, -z), xtol=1e-13)
                         self.assertAlmostEqual(found.low, low, delta=1e-9)
                     if mean < 1:
-                        high = optimize.brentq(
-                            score, mean + edge, 1 - edge, (b, c, n, z), xtol=1e-13
-                        )
+                        high = optimize.brentq(score, mean + edge, 1 - edge, (b, c, n, z), xtol=1e-13)
                         self.assertAlmostEqual(found.high, high, delta=1e-9)
 
-    def test_the_restricted_variance_is_the_likeliest_by_direct_search(self) -> None:
+    def test_the_tilted_distribution_is_the_likeliest_by_direct_search(self) -> None:
         optimize = importlib.import_module("scipy.optimize")
-        points, n = [(-0.6, 2), (-0.2, 3), (0.0, 4), (0.4, 1)], 10
+        points = [(-0.6, 2), (-0.2, 3), (0.0, 4), (0.4, 1)]
         values = [-1.0, *(value for value, _ in points), 1.0]
         counts = [0, *(count for _, count in points), 0]
-        for delta in (-0.14, -0.3, -0.7):
+        for tilt in (0.1, 0.8, 1.3, 1.7):
+            delta, variance = main._tilted(points, tilt)
+            mean = optimize.LinearConstraint([[1] * 6, values], [1, delta], [1, delta])
             solved = optimize.minimize(
                 lambda w: -sum(k * math.log(max(p, 1e-12)) for k, p in zip(counts, w) if k),
-                [1 / 6] * 6,
-                bounds=[(0, 1)] * 6,
-                constraints=[
-                    {"type": "eq", "fun": lambda w: sum(w) - 1},
-                    {
-                        "type": "eq",
-                        "fun": lambda w, d=delta: sum(p * v for p, v in zip(w, values)) - d,
-                    },
-                ],
-                method="SLSQP",
+                [1 / 6] * 6, bounds=[(0, 1)] * 6, constraints=[mean], method="SLSQP",
                 options={"ftol": 1e-14, "maxiter": 1000},
-            )
+            )  # fmt: skip
             expected = sum(p * (v - delta) ** 2 for p, v in zip(solved.x, values))
-            self.assertAlmostEqual(main._variance_at(points, n, delta), expected, delta=1e-4)
+            self.assertAlmostEqual(variance, expected, delta=1e-4)
 
 
 @needs("statsmodels")
