@@ -2131,9 +2131,10 @@ def read_fields(where: str, source: object, fields: Mapping[str, Field]) -> dict
 def _day(where: str, value: object) -> str:
     text = _text(where, value)
     try:
-        return time.strftime("%Y-%m-%d", time.strptime(text, "%Y-%m-%d"))
+        datetime.date.fromisoformat(text if len(text) == 10 else "")
     except ValueError:
         raise UsageError(f"{where}: must be a date like 2026-12-31, not {quoted(text)}") from None
+    return text
 
 
 QUARANTINE_FIELDS: Mapping[str, Field] = {
@@ -2159,8 +2160,8 @@ def read_quarantine(where: str, value: object) -> tuple[Quarantine, ...]:
 
 def _alpha(where: str, value: object) -> float:
     alpha = _share(where, value)
-    if not 0 < alpha < 0.5:
-        raise UsageError(f"{where}: must be between 0 and 0.5, not {alpha}")
+    if not 1e-9 <= alpha <= 0.5:
+        raise UsageError(f"{where}: must be from 1e-9 to 0.5, not {alpha}")
     return alpha
 
 
@@ -2308,7 +2309,7 @@ def _case(where: str, found: dict[str, Any], read_text: Callable[[str], str]) ->
     assertions = tuple(_assertions(where, found.get("assert", []), values))
     identity = [found["id"], text, reference, values, [dict(a.source) for a in assertions]]
     if found.get("min_pass") is not None:
-        identity.append(found["min_pass"])
+        identity += [found["min_pass"], found.get("samples")]
         if found["min_pass"] > found.get("samples", 0):
             raise UsageError(f"{where}: min_pass needs 'samples' of at least as many")
     other = {
@@ -2881,7 +2882,8 @@ class Summary:
 
     @property
     def p95_latency_ms(self) -> float | None:
-        return nearest_rank(self.latencies_ms, 0.95)
+        known = len(self.latencies_ms) == self.answered
+        return nearest_rank(self.latencies_ms, 0.95) if known else None
 
     @property
     def answered(self) -> int:
@@ -2975,6 +2977,11 @@ class Reason(NamedTuple):
     decision: str = REJECT
 
 
+def strict_bar(case: CaseResult) -> Fraction:
+    """Share of its samples that a case must pass to pass strictly."""
+    return Fraction(1) if case.min_pass is None else Fraction(case.min_pass, len(case.samples))
+
+
 class Pair(NamedTuple):
     """One case in both runs, compared on its first `n` seeds (the fewer of the two)."""
 
@@ -2993,22 +3000,25 @@ class Pair(NamedTuple):
         return self.baseline.critical or self.candidate.critical
 
     @property
+    def judged(self) -> bool:
+        """Whether a judge had a say in either run, whatever the files call the case."""
+        cases = (self.baseline, self.candidate)
+        kinds = {a.type for case in cases for s in case.samples for a in s.assertions}
+        return "rubric" in kinds or any(case.has_rubric for case in cases)
+
+    @property
     def difference(self) -> Fraction:
         return Fraction(self.passed_after - self.passed_before, self.n)
 
-    def strict(self, case: CaseResult, passed: int) -> bool:
-        """Whether a case passes strictly on the compared seeds; `min_pass` scales with them."""
-        if case.min_pass is None:
-            return passed == self.n
-        return passed * len(case.samples) >= case.min_pass * self.n
-
     @property
     def strictly_before(self) -> bool:
-        return self.strict(self.baseline, self.passed_before)
+        return self.passed_before >= strict_bar(self.baseline) * self.n
 
     @property
     def strictly_after(self) -> bool:
-        return self.strict(self.candidate, self.passed_after)
+        """Held to the stricter bar of the two runs: lowering it is no way to pass."""
+        bar = max(strict_bar(self.baseline), strict_bar(self.candidate))
+        return self.passed_after >= bar * self.n
 
 
 class Pairing(NamedTuple):
@@ -3032,6 +3042,7 @@ class Comparison(NamedTuple):
     p: float
     interval: Interval
     verdict: str
+    discordant: int = 0
 
 
 @dataclass(frozen=True)
@@ -3058,7 +3069,7 @@ class GateReport:
         """(tag, paired cases, mean effect), so that a mean hides no slice."""
         slices: dict[str, list[Fraction]] = {}
         for pair in self.pairing.pairs:
-            for tag in pair.candidate.tags:
+            for tag in set(pair.candidate.tags):
                 slices.setdefault(tag, []).append(pair.difference)
         return [(t, len(d), sum(d, Fraction(0)) / len(d)) for t, d in sorted(slices.items())]
 
@@ -3137,11 +3148,31 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
     else:
         try:
             p = sign_flip_test(differences, groups if grouped else None)
-        except ValueError as error:
-            raise UsageError(f"the sign-flip test cannot count these sample counts: {error}") from None
+        except ValueError:
+            raise UsageError(
+                "sample counts too unlike to test: ask every case the same number of samples"
+            ) from None
     effect = sum(differences, Fraction(0)) / len(differences)
     interval = effect_interval(differences, groups if grouped else None)
-    return Comparison(test, regressed, improved, effect, p, interval, quality(p, effect, policy))
+    sums: Counter[object] = Counter()
+    for group, difference in zip(groups if grouped else range(len(pairs)), differences):
+        sums[group] += difference  # type: ignore[assignment]
+    discordant = sum(value != 0 for value in sums.values())
+    verdict = quality(p, effect, policy)
+    return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant)
+
+
+def p_text(p: float, alpha: float, digits: int = 4) -> str:
+    """p with enough digits to show on which side of alpha it lies.
+
+    >>> p_text(0.04999, 0.05), p_text(4e-23, 0.05)
+    ('p = 0.04999', 'p < 0.0001')
+    """
+    if p < 1e-4 < alpha:
+        return f"p < {P_FLOOR:g}" if p <= P_FLOOR else "p < 0.0001"
+    while digits < 17 and (float(f"{p:.{digits}f}") < alpha) != (p < alpha):
+        digits += 1
+    return f"p = {p:.{digits}f}"
 
 
 Rule = Callable[[GateInput], Iterator[Reason]]
@@ -3172,10 +3203,11 @@ def names(ids: Iterable[str], limit: int = 8) -> str:
 @gate_rule
 def _provider_errors(given: GateInput) -> Iterator[Reason]:
     for role, summary in (("baseline", given.before), ("candidate", given.after)):
-        if summary.sample_errors:
+        if summary.errors:
             yield Reason(
                 "provider errors",
-                f"{summary.sample_errors} of {summary.samples} samples of the {role} have no answer; "
+                f"{counted(summary.errors, 'case')} of the {role} without a full answer "
+                f"({summary.sample_errors} of {counted(summary.samples, 'sample')} failed); "
                 "an outage is not a bad answer: run it again",
             )
 
@@ -3213,7 +3245,7 @@ def _critical_cases(given: GateInput) -> Iterator[Reason]:
 
 @gate_rule
 def _judge_change(given: GateInput) -> Iterator[Reason]:
-    rubric = [p.id for p in given.pairing.pairs if p.candidate.has_rubric or p.baseline.has_rubric]
+    rubric = [p.id for p in given.pairing.pairs if p.judged]
     changed = judge_identity(given.baseline) != judge_identity(given.candidate)
     if rubric and changed and not given.options.allow_judge_change:
         yield Reason(
@@ -3280,8 +3312,10 @@ def _latency_ratio(given: GateInput, limit: float) -> Iterator[Reason]:
         yield Reason(
             "latency", f"max_p95_latency_ratio needs 100 calls in both runs to mean anything, not {calls}"
         )
-    elif before is None or after is None or after > limit * before:
-        yield Reason("latency", f"p95 {after} ms against {before} ms, over the ratio of {limit:g}")
+    elif before is None or after is None:
+        yield Reason("latency", "unknown, and the policy has a ratio")
+    elif after > limit * before:
+        yield Reason("latency", f"p95 {after:.0f} ms against {before:.0f} ms, over the ratio of {limit:g}")
 
 
 @gate_rule
@@ -3340,9 +3374,10 @@ def _within_noise(given: GateInput) -> Iterator[str]:
     if found.verdict == NO_DIFFERENCE and found.effect < 0:
         yield f"a net loss of {-float(found.effect) * 100:.1f} points is within noise here"
     floor = min_discordant_for(given.policy.alpha)
-    if found.test == MCNEMAR and lost + won < floor:
+    if found.discordant < floor:
+        unit = "case" if found.discordant == lost + won else "group"
         yield (
-            f"{lost + won} discordant cases: fewer than {floor} can never reach alpha "
+            f"{counted(found.discordant, 'discordant ' + unit)}: fewer than {floor} can never reach alpha "
             f"{given.policy.alpha:g}, so this run could not have shown a change"
         )
     zero_inside = found.interval.low <= 0 <= found.interval.high
@@ -3393,8 +3428,12 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
             alone = "does not show" if p >= given.policy.alpha else "shows"
             yield (
                 f"{printable(pair.id)}: {pair.passed_after} of {pair.n}, baseline {pair.passed_before} of "
-                f"{pair.n}: critical allows no failure; this alone {alone} a change (Fisher p = {p:.2f})"
+                f"{pair.n}: critical allows no failure; this alone {alone} a change (Fisher {p_text(p, given.policy.alpha, 2)})"
             )
+
+
+def _differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return sorted(k for k in {**one, **other} if one.get(k, _differing_keys) != other.get(k, _differing_keys))
 
 
 @gate_note
@@ -3407,20 +3446,31 @@ def _what_changed(given: GateInput) -> Iterator[str]:
         yield "model and prompt changed at once: two causes, one effect"
     if judge_identity(old) != judge_identity(new):
         yield f"the judge differs: {judge_name(old)} and {judge_name(new)}"
-    if dict(old.request) != dict(new.request):
-        keys = [k for k in {**old.request, **new.request} if old.request.get(k) != new.request.get(k)]
-        yield f"request parameters differ: {names(sorted(keys))}"
+    differing = _differing_keys(old.request, new.request)
+    if differing:
+        yield f"request parameters differ: {names(differing)}"
     if old.samples != new.samples:
         yield f"samples a case differ: {old.samples} and {new.samples}"
-    if old.policy != new.policy:
-        yield "the policy differs between the runs: the candidate's is applied"
+    policies = [
+        {key: getattr(policy, key) for key in POLICY_FIELDS}
+        for policy in (old.policy, new.policy, given.policy)
+    ]
+    for other, word in ((policies[0], "the candidate's"), (policies[2], "the one asked for")):
+        differing = _differing_keys(policies[1], other)
+        if differing:
+            yield f"policies differ in {names(differing)}: {word} is applied"
     if old.concurrency != new.concurrency:
         yield f"concurrency differs ({old.concurrency} and {new.concurrency}): latencies are not comparable"
 
 
 @gate_note
 def _served_models(given: GateInput) -> Iterator[str]:
-    words = {"model": "served model", "fingerprint": "system fingerprint", "server": "server"}
+    words = {
+        "model": "served model",
+        "fingerprint": "system fingerprint",
+        "server": "server",
+        "judge_model": "served judge",
+    }
     for role, summary in (("baseline", given.before), ("candidate", given.after)):
         for key, word in words.items():
             if len(summary.served[key]) > 1:
@@ -3432,9 +3482,9 @@ def _served_models(given: GateInput) -> Iterator[str]:
         other = [model for model in summary.served["model"] if model != run.model]
         if other:
             yield f"the {role} asked for {printable(run.model)} and was served {names(other)}"
-    for key in ("fingerprint", "server"):
+    for key in ("fingerprint", "server", "judge_model"):
         old, new = given.before.served[key], given.after.served[key]
-        if given.baseline.model == given.candidate.model and old != new:
+        if old != new and (key == "judge_model" or given.baseline.model == given.candidate.model):
             yield f"the {words[key]} differs between the runs: {names(old) or 'none'}; {names(new) or 'none'}"
 
 
@@ -3507,15 +3557,15 @@ def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) ->
 
 def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
     """The report, also held against a pinned second baseline: small losses that a rolling
-    baseline forgives add up, and the anchor sees their sum."""
+    baseline forgives add up, and the anchor sees their sum. Budgets are held once."""
     found = anchored.comparison
     note = (
         f"against the anchor {printable(anchored.baseline.model)}: {found.verdict} "
-        f"(effect {float(found.effect):+.2f}, p = {found.p:.4f})"
+        f"(effect {float(found.effect):+.2f}, {p_text(found.p, report.policy.alpha)})"
     )
-    reasons = list(report.reasons)
-    if found.verdict == REGRESSED:
-        reasons.append(Reason("anchor", "regressed against the anchor: " + note))
+    once = ("latency", "cost", "quarantine")
+    reasons = [reason for reason in anchored.reasons if reason.kind not in once]
+    reasons = [*report.reasons, *(r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in reasons)]
     notes = (*report.notes, note)
     return replace(report, reasons=tuple(reasons), notes=notes, decision=_decision(reasons))
 
@@ -3534,7 +3584,9 @@ def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> Gat
     found = report.comparison
     if not found.verdict.startswith(IMPROVED) or adjusted < report.policy.alpha:
         return report
-    note = f"improved by itself (p = {found.p:.4f}), not over all candidates (Holm p = {adjusted:.4f})"
+    alpha = report.policy.alpha
+    alone, held = p_text(found.p, alpha), p_text(adjusted, alpha)
+    note = f"improved by itself ({alone}), not over all candidates (Holm {held})"
     reasons = list(report.reasons)
     if options.require_improvement and found.verdict == IMPROVED:
         reasons.append(Reason("quality", "an improvement is required, and " + note))
@@ -4873,20 +4925,6 @@ STEP_SUMMARY_LIMIT = 1_000_000
 def wrapped(text: str, first: str = "  - ", rest: str = "    ") -> list[str]:
     """Text as lines of at most 80 columns, for notes and reasons."""
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest) or [first.rstrip()]
-
-
-def p_text(p: float, alpha: float) -> str:
-    """p with enough digits to show on which side of alpha it lies.
-
-    >>> p_text(0.04999, 0.05), p_text(4e-23, 0.05)
-    ('p = 0.04999', 'p < 0.0001')
-    """
-    if p < 1e-4 < alpha:
-        return "p < 0.0001"
-    digits = 4
-    while digits < 17 and (float(f"{p:.{digits}f}") < alpha) != (p < alpha):
-        digits += 1
-    return f"p = {p:.{digits}f}"
 
 
 def _interval(interval: Interval | None) -> str:

@@ -143,7 +143,7 @@ class SeveralCandidates(GateTest):
     def test_the_anchor_sees_what_a_rolling_baseline_forgives(self) -> None:
         anchor, candidate = flips(6, 0, 20)
         lost = self.anchored(anchor, candidate, candidate)
-        self.assert_rejected(lost, "anchor", "regressed against the anchor")
+        self.assert_rejected(lost, "anchor", "quality: regressed")
         same = self.anchored(candidate, candidate, candidate)
         self.assertEqual(same.decision, "ACCEPT")
         self.assert_noted(same, "against the anchor model: no significant difference")

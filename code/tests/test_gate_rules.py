@@ -112,7 +112,7 @@ class WhatIsNotThere(GateTest):
         ):
             with self.subTest(before=before, after=after):
                 report = gate(beside(case("a", before), case("a", after)))
-                self.assert_rejected(report, "provider errors", f"samples of the {role}")
+                self.assert_rejected(report, "provider errors", f"case of the {role}")
         outage = run([case("a", "e")])
         self.assert_rejected(gate((outage, outage)), "provider errors")
         steady = case("steady", "1")

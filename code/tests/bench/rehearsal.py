@@ -1,0 +1,97 @@
+"""What the runner's benches share: suites on disk, the stub in its own process, timed commands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from helpers import ANSWERS, OPS, PROGRAM, m
+
+__all__ = ["ANSWERS", "OPS", "PROGRAM", "Bars", "Timed", "load", "m", "stub", "suite", "timed"]
+
+
+class Timed(NamedTuple):
+    """One command: exit code, seconds, CPU seconds, peak memory in MB, what it printed."""
+
+    code: int
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    out: str
+    err: str
+
+
+def timed(argv: Sequence[str], folder: Path, **environ: str) -> Timed:
+    """A command from start to exit. Its peak holds this process's own at the fork (some 40 MB)."""
+    names = [folder / f"{os.getpid()}.{stream}" for stream in ("out", "err")]
+    with open(names[0], "wb") as out, open(names[1], "wb") as err:
+        started = time.perf_counter()
+        child = subprocess.Popen(argv, stdout=out, stderr=err, env={**os.environ, **environ})
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - started
+    child.returncode = os.waitstatus_to_exitcode(status)
+    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    texts = (name.read_text("utf-8", "replace") for name in names)
+    return Timed(child.returncode, wall, cpu, peak, *texts)
+
+
+def suite(folder: Path, cases: int, **extra: Any) -> tuple[str, str]:
+    """Paths of a suite whose cases want `ok`, in a JSONL file, and of the stub's answers to it."""
+    wants = {"assert": [{"type": "equals", "value": "ok"}]}
+    with open(folder / "cases.jsonl", "w", encoding="utf-8") as file:
+        for i in range(cases):
+            file.write(json.dumps({"id": f"c{i}", "input": f"question {i}", **wants, **extra}) + "\n")
+    head = {"name": "bench", "prompt": "Reply with ok.\n\n{{input}}", "cases": "cases.jsonl"}
+    (folder / "suite.json").write_text(json.dumps(head), "utf-8")
+    with open(folder / "answers.json", "w", encoding="utf-8") as file:
+        file.write('{"models": {"m": {"answers": {')
+        file.writelines(f'{", " if i else ""}"c{i}": "ok"' for i in range(cases))
+        file.write("}}}}")
+    return str(folder / "suite.json"), str(folder / "answers.json")
+
+
+@contextlib.contextmanager
+def stub(suite: str, answers: str, faults: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """The URL of `serve-stub` in a process of its own."""
+    more = [word for fault in faults for word in ("--fault", json.dumps(fault))]
+    argv = [*PROGRAM, "serve-stub", "--suite", suite, "--answers", answers, *more]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            yield child.stdout.readline().split(" at ")[-1].strip()
+        finally:
+            child.kill()
+
+
+def load() -> str:
+    """The machine's load, to be read beside every figure."""
+    return "load %.1f %.1f %.1f on %d cores" % (*os.getloadavg(), os.cpu_count() or 0)
+
+
+class Bars:
+    """A table of figures against their bars; `exit_code` is 1 when one was missed."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        print(f"{'what':54} {'figure':>10} {'bar':>10}")
+
+    def at_most(self, what: str, figure: float, bar: float, unit: str = "") -> None:
+        """Prints one figure, which may not be above its bar."""
+        self._row(what, f"{figure:.2f}{unit}", f"{bar:.2f}{unit}", figure <= bar)
+
+    def holds(self, what: str, found: object, wanted: object) -> None:
+        """Prints one fact, which must be as wanted."""
+        self._row(what, str(found), str(wanted), found == wanted)
+
+    def _row(self, what: str, figure: str, bar: str, met: bool) -> None:
+        self.exit_code = self.exit_code if met else 1
+        print(f"{what:54} {figure:>10} {bar:>10}{'' if met else '  MISSED'}", flush=True)
