@@ -554,16 +554,21 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Head and tail of a text longer than `limit`, with the number of characters left out."""
-    mark = f" ...[{len(text) - limit} more]... "
-    if len(text) <= limit + len(mark):
+    """At most `limit` characters: head and tail of a longer text, and how many are left out.
+
+    >>> shorten("a" * 50 + "z" * 50, 40)
+    'aaaaaaaaaaaaaaa ...[78 more]... zzzzzzz'
+    """
+    if len(text) <= limit:
         return text
-    return text[: limit - limit // 3] + mark + text[len(text) - limit // 3 :]
+    keep = limit - len(f" ...[{len(text)} more]... ")
+    tail = keep // 3
+    return f"{text[: keep - tail]} ...[{len(text) - keep} more]... {text[len(text) - tail :]}"
 
 
 def quoted(text: str, limit: int = 60) -> str:
-    """Text in quotes, cut and made printable, for details and messages."""
-    return f"'{printable(shorten(text, limit))}'"
+    """Text in quotes, printable and at most `limit` characters, for details and messages."""
+    return f"'{shorten(printable(shorten(text, 20 * limit)), limit)}'"
 
 
 def neutral_line(line: str) -> str:
@@ -3165,14 +3170,15 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
 def p_text(p: float, alpha: float, digits: int = 4) -> str:
     """p with enough digits to show on which side of alpha it lies.
 
-    >>> p_text(0.04999, 0.05), p_text(4e-23, 0.05)
+    >>> p_text(0.04999, 0.05), p_text(4e-7, 0.05)
     ('p = 0.04999', 'p < 0.0001')
     """
     if p < 1e-4 < alpha:
         return f"p < {P_FLOOR:g}" if p <= P_FLOOR else "p < 0.0001"
-    while digits < 17 and (float(f"{p:.{digits}f}") < alpha) != (p < alpha):
+    form = "f" if p >= 1e-4 else "g"
+    while digits < 21 and (float(f"{p:.{digits}{form}}") < alpha) != (p < alpha):
         digits += 1
-    return f"p = {p:.{digits}f}"
+    return f"p = {p:.{digits}{form}}"
 
 
 Rule = Callable[[GateInput], Iterator[Reason]]
@@ -5040,7 +5046,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
 def _side(role: str, run: Run, summary: Summary) -> str:
     of = f"{summary.passed:3} of {summary.cases}"
     label = "95 % interval " if role == "baseline" else ""
-    return f"{role:10} {printable(shorten(run.model, 36)):24} {of}  {label}{_interval(summary.interval)}"
+    return f"{role:10} {shorten(printable(run.model), 24):24} {of}  {label}{_interval(summary.interval)}"
 
 
 def _answer(case: CaseResult, n: int) -> Sample:
@@ -5054,7 +5060,7 @@ def _flip_lines(pair: Pair) -> Iterator[str]:
     yield f"  {printable(pair.id)}{'  (critical)' if pair.critical else ''}{count}"
     for role, case in (("baseline", pair.baseline), ("candidate", pair.candidate)):
         sample = _answer(case, pair.n)
-        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 46)}"
+        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 62)}"
         if sample.verdict != PASS:
             yield from wrapped(_first_failure([sample]), " " * 15, " " * 15)
     if pair.candidate.why:
@@ -5145,8 +5151,7 @@ def render_gates(reports: Sequence[GateReport]) -> str:
         return render_gate(reports[0])
     text = "\n".join(render_gate(report) for report in reports)
     rows = [
-        f"{r.decision:12} {printable(shorten(r.candidate.model, 40)):28} {float(r.comparison.effect):+.2f}  "
-        f"{r.verdict}"
+        f"{r.decision:12} {shorten(printable(r.candidate.model), 24):24} {float(r.comparison.effect):+.2f} {r.verdict}"
         for r in reports
     ]
     return text + "\n" + "\n".join(rows) + "\n"
@@ -5379,7 +5384,7 @@ def render_junit(suite: str, file: str, timestamp: str, cases: Sequence[JUnitCas
         "time": f"{sum(case.seconds for case in cases):.3f}",
     }
     root = ElementTree.Element("testsuites", attributes)
-    top = ElementTree.SubElement(root, "testsuite", {**attributes, "timestamp": timestamp[:19]})
+    top = ElementTree.SubElement(root, "testsuite", {**attributes, "timestamp": xml_text(timestamp[:19])})
     classname = re.sub(r"[./\\\s]+", "_", xml_text(suite))
     where = {"classname": classname, "file": xml_text(file.replace("\\", "/"))}
     for case in cases:
@@ -5393,7 +5398,7 @@ def render_junit(suite: str, file: str, timestamp: str, cases: Sequence[JUnitCas
             if case.outcome != "skipped":
                 child.set("type", case.outcome)
     ElementTree.indent(root) if hasattr(ElementTree, "indent") else None
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 _OUTCOMES = {PASS: "pass", FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
@@ -7512,11 +7517,7 @@ def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> 
     write_step_summary(world, markdown)
     output = world.environ.get("GITHUB_OUTPUT")
     if output:
-        worst = (
-            reports[0]
-            if len(reports) == 1
-            else max(reports, key=lambda r: DECISION_EXITS[r.decision] == EXIT_NO)
-        )
+        worst = max(reports, key=lambda report: (ACCEPT, INCONCLUSIVE, REJECT).index(report.decision))
         append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
     for line in [line for report in reports for line in workflow_annotations(report)][:10]:
         _write(world.stderr, line + "\n")

@@ -84,6 +84,7 @@ class JournalTest(RunTestCase):
             ("model", {}, ["--model", "n"]),
             ("samples", {}, ["--samples", "2"]),
             ("judge", {}, ["--judge", "keyword"]),
+            ("outputs", {}, ["--no-outputs"]),
             ("suite", {"prompt": "again: {{input}}"}, []),
             ("request", {"request": {"max_tokens": 5}}, []),
             ("suite", {"thinking": "strip"}, []),
@@ -174,16 +175,16 @@ class JournalTest(RunTestCase):
         other = self.ask(suite, stub, "--resume", "--samples", "2")
         self.assert_says(other, 2, "is of another run", "samples")
 
-    def test_no_outputs_keeps_no_text_of_an_answer_anywhere_even_on_resume(self) -> None:
-        suite = self.suite()
-        stub = self.serve(suite, c0="the secret answer", c1="the secret answer")
-        self.journal(2, suite, stub)
-        for more in (["--resume"], []):
-            self.ask(suite, stub, "--no-outputs", "--junit", self.path("j.xml"), *more)
-            for name in ("r.json", "j.xml"):
-                self.assertNotIn("secret", Path(self.path(name)).read_text())
-            digests = [case["samples"][0]["output_sha256"] for case in self.document("r.json")["cases"]]
-            self.assertEqual([len(digest) for digest in digests], [64] * 4)
+    def test_no_outputs_keeps_no_text_of_an_answer_anywhere(self) -> None:
+        suite = self.suite(changes={1: RUBRIC})
+        stub = self.serve(suite, faults=[{"call": 4, "status": 400}], c0="a secret", c1="a secret")
+        flags = ("--no-outputs", "--judge", "keyword", "-j", "1", "--junit", self.path("j.xml"))
+        for more, code in (((), 1), (("--resume",), 0)):
+            self.assert_says(self.ask(suite, stub, *flags, *more), code)
+            for path in self.folder.iterdir():
+                self.assertNotIn("secret", path.read_text("utf-8"), path)
+        for case in self.document("r.json")["cases"]:
+            self.assertRegex(case["samples"][0]["output_sha256"], "^[0-9a-f]{64}$")
 
 
 class StopTest(RunTestCase):

@@ -9,14 +9,11 @@ start to exit; medians count. Exit code 1 when a bar is missed.
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import random
 import statistics
 import sys
 import tempfile
-import threading
-import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,39 +24,9 @@ from rehearsal import ANSWERS, OPS, PROGRAM, Bars, Timed, load, m, stub, suite, 
 JOBS = 32
 CALLS = 1_000
 MANY = 100_000
-BARE = [sys.executable, str(Path(__file__).resolve().with_name("bench_runner.py")), "--bare"]
+HERE = Path(__file__).resolve()
+BARE = [sys.executable, str(HERE.with_name("bare_loop.py"))]
 IMPORTS = [sys.executable, "-c", "import argparse, json, urllib.request"]
-
-
-def bare_loop(url: str, calls: int, threads: int) -> None:
-    """The least that a client of this API does: post on a kept connection and parse the reply."""
-    parts = urllib.parse.urlsplit(url)
-    numbers = iter(range(calls))
-    lock = threading.Lock()
-
-    def work() -> None:
-        connection = http.client.HTTPConnection(parts.netloc, timeout=60)
-        while True:
-            with lock:
-                number = next(numbers, None)
-            if number is None:
-                return
-            content = f"Reply with ok.\n\nquestion {number}"
-            body = {"model": "m", "messages": [{"role": "user", "content": content}], "seed": 0}
-            connection.request(
-                "POST",
-                parts.path + "/chat/completions",
-                json.dumps(body),
-                {"Content-Type": "application/json"},
-            )
-            answer = json.loads(connection.getresponse().read())
-            assert answer["choices"][0]["message"]["content"] == "ok", answer
-
-    workers = [threading.Thread(target=work) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
 
 
 def ask(where: str, url: str, out: Path, *more: str) -> Timed:
@@ -138,7 +105,7 @@ def gate(bars: Bars, folder: Path) -> None:
     """Two results files of many cases."""
     paths = [str(folder / f"{name}.json") for name in ("baseline", "candidate")]
     for seed, path in enumerate(paths):
-        made = timed([*BARE[:-1], "--make", path, str(MANY), str(seed)], folder)
+        made = timed([sys.executable, str(HERE), "--make", path, str(MANY), str(seed)], folder)
         assert made.code == 0, made.err
     found = timed([*PROGRAM, "gate", "--baseline", paths[0], "--candidate", paths[1]], folder)
     assert found.code in (0, 1), found
@@ -167,9 +134,6 @@ def fail_fast(bars: Bars, folder: Path) -> None:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--bare"]:
-        bare_loop(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-        return 0
     if sys.argv[1:2] == ["--make"]:
         make_results(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
         return 0

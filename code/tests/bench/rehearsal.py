@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,18 +29,27 @@ class Timed(NamedTuple):
     err: str
 
 
-def timed(argv: Sequence[str], folder: Path, **environ: str) -> Timed:
-    """A command from start to exit. Its peak holds this process's own at the fork (some 40 MB)."""
-    names = [folder / f"{os.getpid()}.{stream}" for stream in ("out", "err")]
-    with open(names[0], "wb") as out, open(names[1], "wb") as err:
-        started = time.perf_counter()
-        child = subprocess.Popen(argv, stdout=out, stderr=err, env={**os.environ, **environ})
-        _, status, used = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - started
-    child.returncode = os.waitstatus_to_exitcode(status)
-    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-    texts = (name.read_text("utf-8", "replace") for name in names)
-    return Timed(child.returncode, wall, cpu, peak, *texts)
+_LAUNCHER = """
+import os, sys, time
+started = time.perf_counter()
+child = os.fork()
+if not child:
+    os.execvp(sys.argv[1], sys.argv[1:])
+_, status, used = os.wait4(child, 0)
+wall = time.perf_counter() - started
+print(os.waitstatus_to_exitcode(status), wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+def timed(argv: Sequence[str], folder: Path) -> Timed:
+    """A command from start to exit, by a small launcher: a child's peak memory starts at its
+    parent's, which here is more than what is measured."""
+    names = [str(folder / f"timed.{stream}") for stream in ("out", "err")]
+    shell = ["/bin/sh", "-c", 'exec "$@" >"$0.out" 2>"$0.err"', str(folder / "timed"), *argv]
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", _LAUNCHER, *shell], stdout=subprocess.PIPE)
+    code, *figures = done.stdout.split()
+    texts = (Path(name).read_text("utf-8", "replace") for name in names)
+    return Timed(int(code), *map(float, figures), *texts)  # type: ignore[arg-type, call-arg]
 
 
 def suite(folder: Path, cases: int, **extra: Any) -> tuple[str, str]:
