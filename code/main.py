@@ -101,6 +101,7 @@ import time
 import traceback
 import types
 import unicodedata
+import warnings
 import urllib.parse
 import urllib.request
 import zlib
@@ -531,7 +532,7 @@ def _refuse_json_constant(name: str) -> NoReturn:
 # ==================================================================================================
 
 _XML_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKDOWN_ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>@~$:-])")
+_MARKDOWN_ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>@~$:.-])")
 
 
 def _code_point(character: str) -> str:
@@ -572,8 +573,10 @@ def quoted(text: str, limit: int = 60) -> str:
 
 
 def neutral_line(line: str) -> str:
-    """A log line that a CI runner does not take for a workflow command (`::x`, `##[x`)."""
-    return f"| {line}" if line.lstrip().startswith(("::", "##[")) else line
+    """A log line that a CI runner does not take for a workflow command: `::x` at its start, or
+    `##[x` anywhere."""
+    line = line.replace("##[", "# #[")
+    return f"| {line}" if line.lstrip().startswith("::") else line
 
 
 def command_data(text: str, *, is_property: bool = False) -> str:
@@ -588,9 +591,11 @@ def xml_text(text: str) -> str:
 
 
 def markdown_text(text: str, limit: int = 200) -> str:
-    """One line of Markdown that shows the text and does nothing: no link, mention, HTML or cell."""
-    shown = _MARKDOWN_ACTIVE.sub(r"\\\1", printable(shorten(text, limit)).replace("&", "&amp;"))
-    return shown.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\@", "&#64;")
+    """One line of Markdown that shows the text and does nothing: no link, mention, HTML or cell.
+    An empty comment breaks what GitHub links after rendering (@name, #12, GH-12)."""
+    shown = printable(shorten(text, limit)).replace("&", "&amp;")
+    shown = _MARKDOWN_ACTIVE.sub(r"\\\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return re.sub(r"(\\?[@#-])(?=\w)", r"\1<!-- -->", shown)
 
 
 def counted(n: int, noun: str) -> str:
@@ -605,20 +610,24 @@ def counted(n: int, noun: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """`" (did you mean 'x'?)"`, or the known words when none is near."""
     words = sorted(known)
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:100], words, n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(words)})"
 
 
 def invisible_difference(expected: str, got: str) -> str | None:
     """Why two different texts look alike: white space, Unicode form, invisible characters."""
+    if len(expected) + len(got) > 20_000:
+        return None
     if expected.split() == got.split() or expected.strip() == got.strip():
         return "differs only in white space"
     if unicodedata.normalize("NFC", expected) == unicodedata.normalize("NFC", got):
         return "differs only in Unicode form (equal after NFC)"
-    hidden = [c for c in got if unicodedata.category(c) == "Cf" and c not in expected]
-    if hidden and "".join(c for c in got if c not in hidden).split() == expected.split():
-        names = ", ".join(sorted({f"U+{ord(c):04X}" for c in hidden}))
-        return f"differs only in invisible characters ({names})"
+    hidden = {c for c in {*got, *expected} if unicodedata.category(c) == "Cf"}
+    bare = [text.translate(dict.fromkeys(map(ord, hidden))).split() for text in (got, expected)]
+    if hidden and bare[0] == bare[1]:
+        return (
+            f"differs only in invisible characters ({', '.join(sorted(f'U+{ord(c):04X}' for c in hidden))})"
+        )
     if unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", got):
         return "differs only in Unicode form (equal after NFKC)"
     return None
@@ -1629,7 +1638,7 @@ Does the answer satisfy the rubric? Reply with one JSON object and nothing else:
 """
 
 _PHRASE = re.compile(r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"]+)\"")
-_BLOCK_TAG = re.compile(r"<(\s*/?\s*(?:output|rubric)\b[^<>]*)>", re.IGNORECASE)
+_BLOCK_TAG = re.compile(r"<(\s*(?:/\s*)?(?:output|rubric)(?=[\s/>])[^<>]*)>", re.IGNORECASE)
 _PLANTED_VERDICT = re.compile(r"""["']?\bpass["']?\s*[:=]\s*["']?(?:true|false|1|0)\b""", re.I)
 _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
 _JUDGED = re.compile(r"<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>", re.DOTALL)
@@ -1874,7 +1883,9 @@ def _check_max_chars(value: int, output: str, tools: Tools) -> Check:
 def _pattern(source: Mapping[str, Any]) -> str:
     pattern = _searched_text(source)
     try:
-        empty = re.compile(pattern).search("")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            empty = re.compile(pattern).search("")
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{quoted(pattern)} is not a regular expression: {error}") from None
     if empty is not None and not source["type"].startswith("not-") and _matches_anything(pattern):
@@ -1898,14 +1909,17 @@ def _check_regex(value: str, output: str, tools: Tools) -> Check:
     return Check(True, f"matches {quoted(value)} at character {at + 1}")
 
 
+def _schema_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {key: value for key, value in source["value"].items() if key != "$schema"}
+    kind = "not-is-json" if source["type"].startswith("not-") else "is-json"
+    return {"type": kind, "value": json.dumps(schema, indent=1)}
+
+
 @assertion_type(
     "json-schema",
     "the whole answer is JSON that meets this schema",
     lambda source: parse_schema(source["value"]),
-    lambda source: {
-        "type": "not-is-json" if source["type"].startswith("not-") else "is-json",
-        "value": json.dumps({k: v for k, v in source["value"].items() if k != "$schema"}, indent=1),
-    },
+    _schema_in_promptfoo,
 )
 def _check_json_schema(schema: Schema, output: str, tools: Tools) -> Check:
     try:
@@ -2003,11 +2017,13 @@ def parse_assertion(source: object) -> Assertion:
     name = source.get("type")
     known = list(ASSERTION_TYPES) + [f"not-{t}" for t, a in ASSERTION_TYPES.items() if a.negatable]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown assertion type {name!r}{nearest(str(name), known)}")
+        if not isinstance(name, str):
+            raise ValueError(f"'type' must be a text, not {json_kind(name)}")
+        raise ValueError(f"unknown assertion type {quoted(name)}{nearest(name, known)}")
     kind = ASSERTION_TYPES[name[4:] if name.startswith("not-") else name]
     unknown = sorted(set(source) - {"type", "value", *kind.options})
     if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}{nearest(unknown[0], ('value', *kind.options))}")
+        raise ValueError(f"unknown key {quoted(unknown[0])}{nearest(unknown[0], ('value', *kind.options))}")
     if "value" not in source:
         raise ValueError("has no 'value'")
     return Assertion(name, kind.parse(source), source)
@@ -2034,7 +2050,7 @@ def check_assertion(assertion: Assertion, output: str, tools: Tools) -> Assertio
 # 10. Suites
 # ==================================================================================================
 
-_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JS_REGEX = re.compile(r"\A/.*/[dgimsuvy]*\Z", re.DOTALL)
 
 Field = Callable[[str, Any], Any]
@@ -2046,7 +2062,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     >>> fill("{{input}} {json} {{other}}", {"input": "{{input}}"})
     '{{input}} {json} {{other}}'
     """
-    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
@@ -2059,63 +2075,65 @@ def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
     return value
 
 
-def _text(where: str, value: object) -> str:
+def text_field(where: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{where}: must be a text that is not blank, not {json_kind(value)}")
     return value
 
 
-def _any_text(where: str, value: object) -> str:
+def any_text_field(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{where}: must be a text, not {json_kind(value)}")
     return value
 
 
-def _flag(where: str, value: object) -> bool:
+def flag_field(where: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{where}: must be true or false, not {json_kind(value)}")
     return value
 
 
-def _count(where: str, value: object) -> int:
+def count_field(where: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
-        raise UsageError(f"{where}: must be a whole number from 1 to 10000")
+        shown = value if isinstance(value, (int, float)) else json_kind(value)
+        raise UsageError(f"{where}: must be a whole number from 1 to 10000, not {shown}")
     return value
 
 
-def _amount(where: str, value: object) -> float:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not good or not 0 <= value < 1e12:  # type: ignore[operator]
-        raise UsageError(f"{where}: must be a number of at least 0, not {json_kind(value)}")
-    return value  # type: ignore[return-value]
+def amount_field(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
+    if not 0 <= value < 1e12:
+        raise UsageError(f"{where}: must be a number from 0 to 1e12, not {value}")
+    return value
 
 
-def _share(where: str, value: object) -> float:
-    share = _amount(where, value)
+def share_field(where: str, value: object) -> float:
+    share = amount_field(where, value)
     if share > 1:
         raise UsageError(f"{where}: must be a share from 0 to 1, not {share}")
     return share
 
 
-def _object(where: str, value: object) -> dict[str, Any]:
+def object_field(where: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: must be an object, not {json_kind(value)}")
     return value
 
 
-def _list(where: str, value: object) -> list[Any]:
+def list_field(where: str, value: object) -> list[Any]:
     if not isinstance(value, list):
         raise UsageError(f"{where}: must be a list, not {json_kind(value)}")
     return value
 
 
-def _texts(where: str, value: object) -> tuple[str, ...]:
-    return tuple(_text(f"{where}[{i}]", item) for i, item in enumerate(_list(where, value)))
+def texts_field(where: str, value: object) -> tuple[str, ...]:
+    return tuple(text_field(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
 
 
 def _vars(where: str, value: object) -> dict[str, str]:
     filled = {}
-    for name, item in _object(where, value).items():
+    for name, item in object_field(where, value).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("input", "reference"):
             raise UsageError(f"{where}: {name!r} cannot be the name of a placeholder")
         if isinstance(item, bool) or not isinstance(item, (str, int, float)):
@@ -2126,15 +2144,15 @@ def _vars(where: str, value: object) -> dict[str, str]:
 
 def read_fields(where: str, source: object, fields: Mapping[str, Field]) -> dict[str, Any]:
     """The object's values, each read by its field. Raises UsageError for any other key."""
-    document = _object(where, source)
+    document = object_field(where, source)
     for key in document:
         if key not in fields:
-            raise UsageError(f"{where}: unknown key {printable(key)!r}{nearest(key, fields)}")
+            raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
     return {key: fields[key](f"{where}: {key}", value) for key, value in document.items()}
 
 
 def _day(where: str, value: object) -> str:
-    text = _text(where, value)
+    text = text_field(where, value)
     try:
         datetime.date.fromisoformat(text if len(text) == 10 else "")
     except ValueError:
@@ -2143,9 +2161,9 @@ def _day(where: str, value: object) -> str:
 
 
 QUARANTINE_FIELDS: Mapping[str, Field] = {
-    "case": _text,
-    "owner": _text,
-    "ticket": _text,
+    "case": text_field,
+    "owner": text_field,
+    "ticket": text_field,
     "until": _day,
     "since": _day,
 }
@@ -2154,7 +2172,7 @@ QUARANTINE_FIELDS: Mapping[str, Field] = {
 def read_quarantine(where: str, value: object) -> tuple[Quarantine, ...]:
     """A list of waivers; each needs case, owner, ticket and until."""
     entries = []
-    for index, item in enumerate(_list(where, value)):
+    for index, item in enumerate(list_field(where, value)):
         found = read_fields(f"{where}[{index}]", item, QUARANTINE_FIELDS)
         for key in ("case", "owner", "ticket", "until"):
             if key not in found:
@@ -2164,7 +2182,7 @@ def read_quarantine(where: str, value: object) -> tuple[Quarantine, ...]:
 
 
 def _alpha(where: str, value: object) -> float:
-    alpha = _share(where, value)
+    alpha = share_field(where, value)
     if not 1e-9 <= alpha <= 0.5:
         raise UsageError(f"{where}: must be from 1e-9 to 0.5, not {alpha}")
     return alpha
@@ -2172,17 +2190,17 @@ def _alpha(where: str, value: object) -> float:
 
 POLICY_FIELDS: Mapping[str, Field] = {
     "alpha": _alpha,
-    "min_effect": _share,
-    "max_p95_latency_ms": _amount,
-    "max_p95_latency_ratio": _amount,
-    "max_cost_per_call_usd": _amount,
-    "max_cost_ratio": _amount,
-    "max_total_cost_usd": _amount,
-    "non_inferiority_margin": _share,
+    "min_effect": share_field,
+    "max_p95_latency_ms": amount_field,
+    "max_p95_latency_ratio": amount_field,
+    "max_cost_per_call_usd": amount_field,
+    "max_cost_ratio": amount_field,
+    "max_total_cost_usd": amount_field,
+    "non_inferiority_margin": share_field,
     "quarantine": read_quarantine,
 }
 
-PRICE_FIELDS: Mapping[str, Field] = dict.fromkeys(Price._fields, _amount)
+PRICE_FIELDS: Mapping[str, Field] = dict.fromkeys(Price._fields, amount_field)
 
 
 def parse_policy(where: str, source: object) -> Policy:
@@ -2192,7 +2210,7 @@ def parse_policy(where: str, source: object) -> Policy:
 
 def _prices(where: str, value: object) -> dict[str, Price]:
     prices = {}
-    for model, source in _object(where, value).items():
+    for model, source in object_field(where, value).items():
         found = read_fields(f"{where}: {model!r}", source, PRICE_FIELDS)
         if len({"prompt_usd_per_million", "completion_usd_per_million"} & set(found)) < 2:
             raise UsageError(
@@ -2204,8 +2222,8 @@ def _prices(where: str, value: object) -> dict[str, Price]:
 
 def _messages(where: str, value: object) -> tuple[Mapping[str, str], ...]:
     messages = []
-    for index, item in enumerate(_list(where, value)):
-        message = read_fields(f"{where}[{index}]", item, {"role": _text, "content": _any_text})
+    for index, item in enumerate(list_field(where, value)):
+        message = read_fields(f"{where}[{index}]", item, {"role": text_field, "content": any_text_field})
         if set(message) != {"role", "content"}:
             raise UsageError(f"{where}[{index}]: needs a role and a content")
         messages.append(message)
@@ -2213,7 +2231,7 @@ def _messages(where: str, value: object) -> tuple[Mapping[str, str], ...]:
 
 
 def _request(where: str, value: object) -> dict[str, Any]:
-    request = _object(where, value)
+    request = object_field(where, value)
     for key in ("model", "messages", "stream", "seed", "n"):
         if key in request and not (key == "seed" and request[key] is None):
             raise UsageError(f"{where}: {key!r} is minieval's to set, not the suite's")
@@ -2221,50 +2239,50 @@ def _request(where: str, value: object) -> dict[str, Any]:
 
 
 def _examples(where: str, value: object) -> dict[str, Any]:
-    examples = read_fields(where, value, {"pass": _list, "fail": _list})
+    examples = read_fields(where, value, {"pass": list_field, "fail": list_field})
     for index, item in enumerate(examples.get("pass", [])):
-        _any_text(f"{where}: pass[{index}]", item)
+        any_text_field(f"{where}: pass[{index}]", item)
     for index, item in enumerate(examples.get("fail", [])):
         place = f"{where}: fail[{index}]"
-        fault = read_fields(place, item, {"output": _any_text, "because": _text})
+        fault = read_fields(place, item, {"output": any_text_field, "because": text_field})
         if set(fault) != {"output", "because"}:
             raise UsageError(f"{place}: needs an output and a because")
     return examples
 
 
-def _fixture(where: str, value: object) -> dict[str, Any]:
-    return read_fields(where, value, {"reduced": _text, "real": _text, "stages": _texts})
+def fixture_field(where: str, value: object) -> dict[str, Any]:
+    return read_fields(where, value, {"reduced": text_field, "real": text_field, "stages": texts_field})
 
 
 CASE_FIELDS: Mapping[str, Field] = {
-    "id": _text,
-    "input": _any_text,
-    "input_file": _text,
-    "assert": _list,
-    "reference": _any_text,
+    "id": text_field,
+    "input": any_text_field,
+    "input_file": text_field,
+    "assert": list_field,
+    "reference": any_text_field,
     "vars": _vars,
-    "critical": _flag,
-    "group": _text,
-    "tags": _texts,
-    "samples": _count,
-    "min_pass": _count,
-    "why": _text,
-    "owner": _text,
-    "fixture": _fixture,
+    "critical": flag_field,
+    "group": text_field,
+    "tags": texts_field,
+    "samples": count_field,
+    "min_pass": count_field,
+    "why": text_field,
+    "owner": text_field,
+    "fixture": fixture_field,
     "examples": _examples,
-    "matrix": _list,
-    "skip": _text,
-    "golden": _flag,
+    "matrix": list_field,
+    "skip": text_field,
+    "golden": flag_field,
 }
 
 SUITE_FIELDS: Mapping[str, Field] = {
-    "name": _text,
-    "prompt": _text,
+    "name": text_field,
+    "prompt": text_field,
     "messages": _messages,
     "request": _request,
     "policy": parse_policy,
     "prices": _prices,
-    "thinking": _text,
+    "thinking": text_field,
     "cases": lambda where, value: value,
 }
 
@@ -2280,7 +2298,7 @@ def _matrix_rows(where: str, source: Mapping[str, Any]) -> Iterator[tuple[str, d
         raise UsageError(f"{where}: matrix has no row")
     for index, item in enumerate(rows):
         place = f"{where} matrix[{index}]"
-        row = read_fields(place, item, {"label": _text, "vars": _vars, "why": _text})
+        row = read_fields(place, item, {"label": text_field, "vars": _vars, "why": text_field})
         if "label" not in row:
             raise UsageError(f"{place}: has no 'label'")
         merged = {**found, "id": f"{found.get('id')}[{row['label']}]"}
@@ -2294,7 +2312,12 @@ def _matrix_rows(where: str, source: Mapping[str, Any]) -> Iterator[tuple[str, d
 def _case_input(where: str, found: dict[str, Any], read_text: Callable[[str], str]) -> str:
     if ("input" in found) == ("input_file" in found):
         raise UsageError(f"{where}: needs an 'input' or an 'input_file'")
-    return found["input"] if "input" in found else read_text(found["input_file"])
+    if "input" in found:
+        return str(found["input"])
+    try:
+        return read_text(found["input_file"])
+    except UsageError as error:
+        raise UsageError(f"{where}: input_file: {error}") from None
 
 
 def _assertions(where: str, sources: Sequence[Any], values: Mapping[str, str]) -> Iterator[Assertion]:
@@ -2345,14 +2368,14 @@ def _template(found: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
     if ("prompt" in found) == ("messages" in found):
         raise UsageError("needs a 'prompt' or 'messages'")
     messages = found.get("messages") or ({"role": "user", "content": found.get("prompt", "")},)
-    names = {n for m in messages for n in _PLACEHOLDER.findall(m["content"])}
+    names = {n for m in messages for n in PLACEHOLDER.findall(m["content"])}
     if "input" not in names:
         raise UsageError("the prompt has no {{input}}, so every case would ask the same")
     return tuple(messages)
 
 
 def _check_placeholders(messages: Sequence[Mapping[str, str]], cases: Sequence[Case]) -> None:
-    names = {n for m in messages for n in _PLACEHOLDER.findall(m["content"])} - {"input"}
+    names = {n for m in messages for n in PLACEHOLDER.findall(m["content"])} - {"input"}
     for case in cases:
         known = set(case.vars) | ({"reference"} if case.reference is not None else set())
         for name in sorted(names - known):
@@ -2364,9 +2387,9 @@ def _warnings(cases: Sequence[Case]) -> Iterator[str]:
         if case.assertions and all(map(silence_passes, case.assertions)):
             yield f"case {case.id!r}: only says what an answer must not be: silence would pass"
         for assertion in case.assertions:
-            if assertion.base_type == "regex" and _JS_REGEX.match(assertion.source["value"]):
+            if assertion.base_type == "regex" and _JS_REGEX.match(assertion.value):
                 yield (
-                    f"case {case.id!r}: {quoted(assertion.source['value'])} looks like JavaScript; "
+                    f"case {case.id!r}: {quoted(assertion.value)} looks like JavaScript; "
                     "Python searches for the slashes too"
                 )
 
@@ -2398,9 +2421,13 @@ def parse_suite(text: str, path: str, read_text: Callable[[str], str]) -> Suite:
         raise UsageError("suite: thinking: can only be 'strip'")
     sources = found["cases"]
     if isinstance(sources, str):
-        sources = case_lines(read_text(sources))
+        name, sources = sources, []
+        try:
+            sources = case_lines(read_text(name))
+        except UsageError as error:
+            raise UsageError(f"cases in {quoted(name)}: {error}") from None
     messages = _template(found)
-    cases = _cases(_list("cases", sources), read_text)
+    cases = _cases(list_field("cases", sources), read_text)
     _check_placeholders(messages, cases)
     prompt = [dict(message) for message in messages] + ([found["thinking"]] if "thinking" in found else [])
     return Suite(
@@ -3174,7 +3201,7 @@ def p_text(p: float, alpha: float, digits: int = 4) -> str:
     ('p = 0.04999', 'p < 0.0001')
     """
     if p < 1e-4 < alpha:
-        return f"p < {P_FLOOR:g}" if p <= P_FLOOR else "p < 0.0001"
+        return "p < 0.0001"
     form = "f" if p >= 1e-4 else "g"
     while digits < 21 and (float(f"{p:.{digits}{form}}") < alpha) != (p < alpha):
         digits += 1
@@ -3794,7 +3821,12 @@ def run_endpoint(run: Run) -> str:
     return f"{host} {run.model} served as {', '.join(served) or 'unknown'}"
 
 
-_ROW_FIELDS: Mapping[str, Field] = {"run": _text, "case": _text, "passed": _flag, "critical": _flag}
+_ROW_FIELDS: Mapping[str, Field] = {
+    "run": text_field,
+    "case": text_field,
+    "passed": flag_field,
+    "critical": flag_field,
+}
 
 
 def parse_run_log(text: str) -> list[Observation]:
@@ -4215,12 +4247,17 @@ class Calibration:
 
 
 def _label(where: str, document: object) -> LabelledItem:
-    fields: dict[str, Field] = {"output": _any_text, "rubric": _text, "human": _flag, "critical": _flag}
-    fields.update(humans=_list, note=_any_text)
+    fields: dict[str, Field] = {
+        "output": any_text_field,
+        "rubric": text_field,
+        "human": flag_field,
+        "critical": flag_field,
+    }
+    fields.update(humans=list_field, note=any_text_field)
     found = read_fields(where, document, fields)
     if ("human" in found) == ("humans" in found) or not {"output", "rubric"} <= set(found):
         raise UsageError(f"{where}: needs output, rubric, and human (true or false) or humans (a list)")
-    humans = [_flag(f"{where}: humans", value) for value in found.get("humans", [found.get("human")])]
+    humans = [flag_field(f"{where}: humans", value) for value in found.get("humans", [found.get("human")])]
     if not humans or 2 * sum(humans) == len(humans):
         raise UsageError(f"{where}: humans: needs a majority")
     return LabelledItem(found["output"], found["rubric"], tuple(humans), found.get("critical", False))
@@ -4376,7 +4413,7 @@ def _promptfoo_prompt(messages: Sequence[Mapping[str, str]], mark: str) -> str:
     """The template as a JSON list of messages, its placeholders as `{{name}}` and the mark."""
 
     def content(text: str) -> str:
-        parts = _PLACEHOLDER.split(text)
+        parts = PLACEHOLDER.split(text)
         names = [f"{{{{{name}{mark}}}}}" for name in parts[1::2]] + [""]
         texts = [re.sub(r"\{\Z", "{{ '{' }}", nunjucks_text(part)) for part in parts[:-2:2]]
         return "".join(map("".join, zip([*texts, nunjucks_text(parts[-1])], names)))
@@ -4403,7 +4440,7 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
     odd = any(_misread_by_promptfoo(t) for case in cases for t in _promptfoo_values(case).values())
     mark = " | load" if odd else ""
     encode = (lambda text: json.dumps(text).replace("{", "\\u007b")) if odd else str
-    used_names = {n for m in suite.messages for n in _PLACEHOLDER.findall(m["content"])}
+    used_names = {n for m in suite.messages for n in PLACEHOLDER.findall(m["content"])}
     document: dict[str, Any] = {
         "description": nunjucks_text(suite.name),
         "prompts": [{"label": "prompt", "raw": _promptfoo_prompt(suite.messages, mark)}],
@@ -4547,24 +4584,25 @@ def check_schema(document: object, schema: str) -> dict[str, Any]:
     raise UsageError(f"is no {schema} document")
 
 
-def _whole(where: str, value: object) -> int:
+def whole_field(where: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{where}: must be a whole number, not {json_kind(value)}")
+        shown = value if isinstance(value, (int, float)) else json_kind(value)
+        raise UsageError(f"{where}: must be a whole number of at least 0, not {shown}")
     return value
 
 
 def calibration_record(where: str, value: object) -> dict[str, Any]:
     """A calibration record, checked as far as runs and gates use it."""
     document = check_schema(value, CALIBRATION_SCHEMA)
-    _text(f"{where}: judge", document.get("judge"))
+    text_field(f"{where}: judge", document.get("judge"))
     confusion = read_fields(
-        f"{where}: confusion", document.get("confusion"), dict.fromkeys(CONFUSION, _whole)
+        f"{where}: confusion", document.get("confusion"), dict.fromkeys(CONFUSION, whole_field)
     )
     if set(confusion) != set(CONFUSION):
         raise UsageError(f"{where}: confusion: needs {', '.join(CONFUSION)}")
     kappa = document.get("kappa")
     if kappa is not None:
-        _number(f"{where}: kappa: value", _object(f"{where}: kappa", kappa).get("value"))
+        _number(f"{where}: kappa: value", object_field(f"{where}: kappa", kappa).get("value"))
     return document
 
 
@@ -4607,30 +4645,32 @@ def render_results(run: Run) -> Iterator[str]:
     yield "\n ]" + tail
 
 
-def _optional(check: Field) -> Field:
+def optional_field(check: Field) -> Field:
     return lambda where, value: None if value is None else check(where, value)
 
 
-def _anything(where: str, value: object) -> object:
+def any_field(where: str, value: object) -> object:
     return value
 
 
 def _error(where: str, value: object) -> tuple[str, str]:
-    found = read_fields(where, value, {"kind": _text, "message": _any_text})
-    return found.get("kind", ""), found.get("message", "")
+    found = read_fields(where, value, {"kind": any_text_field, "message": any_text_field})
+    if set(found) != {"kind", "message"}:
+        raise UsageError(f"{where}: needs kind and message")
+    return found["kind"], found["message"]
 
 
 _ASSERTION_FIELDS: Mapping[str, Field] = {
-    "type": _text,
-    "passed": _flag,
-    "detail": _any_text,
-    "unreadable_judge": _flag,
+    "type": text_field,
+    "passed": flag_field,
+    "detail": any_text_field,
+    "unreadable_judge": flag_field,
 }
 
 
 def _assertion_results(where: str, value: object) -> tuple[AssertionResult, ...]:
     results = []
-    for index, item in enumerate(_list(where, value)):
+    for index, item in enumerate(list_field(where, value)):
         found = read_fields(f"{where}[{index}]", item, _ASSERTION_FIELDS)
         if not {"type", "passed", "detail"} <= set(found):
             raise UsageError(f"{where}[{index}]: needs type, passed and detail")
@@ -4641,16 +4681,18 @@ def _assertion_results(where: str, value: object) -> tuple[AssertionResult, ...]
 SAMPLE_FIELDS: Mapping[str, Field] = {
     **dict.fromkeys(
         ("output", "output_sha256", "finish_reason", "model", "fingerprint", "server", "judge_model"),
-        _optional(_any_text),
+        optional_field(any_text_field),
     ),
-    **dict.fromkeys(("latency_ms", "cost_usd", "judge_cost_usd", "judge_latency_ms"), _optional(_amount)),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens"), _optional(_whole)),
-    "seed": _whole,
-    "attempts": _whole,
-    "error": _optional(_error),
+    **dict.fromkeys(
+        ("latency_ms", "cost_usd", "judge_cost_usd", "judge_latency_ms"), optional_field(amount_field)
+    ),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), optional_field(whole_field)),
+    "seed": whole_field,
+    "attempts": whole_field,
+    "error": optional_field(_error),
     "assertions": _assertion_results,
-    "flags": _texts,
-    "verdict": _text,
+    "flags": texts_field,
+    "verdict": text_field,
 }
 
 
@@ -4667,27 +4709,27 @@ def parse_sample(where: str, value: object) -> Sample:
 
 
 def _samples(where: str, value: object) -> tuple[Sample, ...]:
-    samples = tuple(parse_sample(f"{where}[{i}]", item) for i, item in enumerate(_list(where, value)))
+    samples = tuple(parse_sample(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
     if [sample.seed for sample in samples] != list(range(len(samples))):
         raise UsageError(f"{where}: seeds must be 0, 1, 2 ... in this order")
     return samples
 
 
 _RESULT_CASE_FIELDS: Mapping[str, Field] = {
-    "id": _text,
-    "sha256": _text,
-    "asked_sha256": _any_text,
-    "verdict": _text,
-    "critical": _flag,
-    "has_rubric": _flag,
-    "golden": _flag,
-    "tags": _texts,
+    "id": text_field,
+    "sha256": text_field,
+    "asked_sha256": any_text_field,
+    "verdict": text_field,
+    "critical": flag_field,
+    "has_rubric": flag_field,
+    "golden": flag_field,
+    "tags": texts_field,
     "samples": _samples,
-    "fixture": _fixture,
-    "pass_at_k": _object,
-    "pass_hat_k": _object,
-    **dict.fromkeys(("group", "why", "owner", "skip"), _text),
-    "min_pass": _count,
+    "fixture": fixture_field,
+    "pass_at_k": object_field,
+    "pass_hat_k": object_field,
+    **dict.fromkeys(("group", "why", "owner", "skip"), text_field),
+    "min_pass": count_field,
 }
 
 
@@ -4698,14 +4740,15 @@ def _result_case(where: str, value: object) -> CaseResult:
     for derived in ("pass_at_k", "pass_hat_k"):
         found.pop(derived, None)
     verdict = found.pop("verdict")
-    case = CaseResult(**found)
+    judged = any(a.type == "rubric" for s in found["samples"] for a in s.assertions)
+    case = CaseResult(**{**found, "has_rubric": judged or found.get("has_rubric", False)})
     if verdict != case.verdict:
         raise UsageError(f"{where}: says {verdict!r}, but its samples say {case.verdict!r}")
     return case
 
 
 def _result_cases(where: str, value: object) -> tuple[CaseResult, ...]:
-    cases = tuple(_result_case(f"{where}[{i}]", item) for i, item in enumerate(_list(where, value)))
+    cases = tuple(_result_case(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
     twice = [name for name, count in Counter(case.id for case in cases).items() if count > 1]
     if twice:
         raise UsageError(f"{where}: the id {printable(twice[0])!r} is there twice")
@@ -4713,19 +4756,19 @@ def _result_cases(where: str, value: object) -> tuple[CaseResult, ...]:
 
 
 _RUN_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys(_RUN_TEXTS, _any_text),
-    "schema": _text,
-    "samples": _count,
-    "concurrency": _count,
-    "incomplete": _optional(_text),
-    "judge": _optional(_object),
-    "calibration": _optional(calibration_record),
+    **dict.fromkeys(_RUN_TEXTS, any_text_field),
+    "schema": text_field,
+    "samples": count_field,
+    "concurrency": count_field,
+    "incomplete": optional_field(text_field),
+    "judge": optional_field(object_field),
+    "calibration": optional_field(calibration_record),
     "cases": _result_cases,
-    "environment": _object,
-    "notes": _texts,
+    "environment": object_field,
+    "notes": texts_field,
     "policy": parse_policy,
-    "request": _object,
-    "summary": _object,
+    "request": object_field,
+    "summary": object_field,
 }
 
 
@@ -4806,11 +4849,11 @@ def ledger_document(ledger: Ledger) -> dict[str, Any]:
 
 
 _LEDGER_CASE_FIELDS: Mapping[str, Field] = {
-    "passes": _whole,
-    "runs": _whole,
-    "critical": _flag,
-    "rate": _anything,
-    "interval": _anything,
+    "passes": whole_field,
+    "runs": whole_field,
+    "critical": flag_field,
+    "rate": any_field,
+    "interval": any_field,
 }
 
 
@@ -4822,12 +4865,14 @@ def _ledger_case(where: str, value: object) -> LedgerCase:
 
 
 _LEDGER_FIELDS: Mapping[str, Field] = {
-    "schema": _text,
-    "cases": lambda where, v: {k: _ledger_case(f"{where}: {k!r}", c) for k, c in _object(where, v).items()},
-    "runs": _whole,
-    "fixtures": _optional(_text),
-    "endpoint": _optional(_text),
-    "created": _any_text,
+    "schema": text_field,
+    "cases": lambda where, v: {
+        k: _ledger_case(f"{where}: {k!r}", c) for k, c in object_field(where, v).items()
+    },
+    "runs": whole_field,
+    "fixtures": optional_field(text_field),
+    "endpoint": optional_field(text_field),
+    "created": any_text_field,
     "quarantine": read_quarantine,
 }
 
@@ -4882,7 +4927,7 @@ def last_decision(text: str) -> tuple[str, str] | None:
         record = check_schema(parse_json(lines[-1]), "minieval/decision/1")
     except JsonError as error:
         raise UsageError(f"line {len(lines)}: {error}") from None
-    return _any_text("when", record.get("when")), _any_text("reason", record.get("reason"))
+    return any_text_field("when", record.get("when")), any_text_field("reason", record.get("reason"))
 
 
 def proof_document(proof: Proof) -> dict[str, Any]:
@@ -4948,7 +4993,7 @@ def _milliseconds(value: float | None) -> str:
 def _first_failure(samples: Sequence[Sample]) -> str:
     for sample in samples:
         if sample.error is not None:
-            return f"{sample.error[0]}: {printable(sample.error[1])}"
+            return printable(f"{sample.error[0]}: {sample.error[1]}")
         for result in sample.assertions:
             if not result.passed:
                 return f"{result.type}: {printable(shorten(result.detail, 300))}"
@@ -4987,7 +5032,9 @@ def render_run(run: Run) -> str:
     ]
     for case in run.cases:
         if case.skip is not None:
-            lines.append(f"  skip  {printable(case.id)}: {printable(case.skip)}")
+            lines += wrapped(
+                f"{printable(case.id)}: {printable(shorten(case.skip, 300))}", "  skip  ", "        "
+            )
         elif case.golden and case.samples:
             lines.append(f"  read  {printable(case.id)}: {quoted(case.samples[0].output or 'no answer')}")
         elif case.samples and case.verdict != PASS:
@@ -5013,7 +5060,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     for note in run.notes:
         yield from wrapped(printable(note))
     for flag, count in sorted(summary.flags.items()):
-        yield f"  - {counted(count, 'answer')}: {flag.replace('_', ' ')}"
+        yield f"  - {counted(count, 'answer')}: {printable(flag).replace('_', ' ')}"
     if summary.unreadable_judge:
         yield f"  - judge replies that could not be read, failed: {summary.unreadable_judge}"
     if summary.retried:
@@ -5346,6 +5393,8 @@ def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results f
     """Whole lines of the text within `limit` bytes of UTF-8, saying what was cut."""
     if len(text.encode("utf-8", "replace")) <= limit:
         return text
+    if limit < 200:
+        return ""
     lines, used = text.split("\n"), 0
     for kept, line in enumerate(lines):
         used += len(line.encode("utf-8", "replace")) + 1
@@ -5387,9 +5436,13 @@ def render_junit(suite: str, file: str, timestamp: str, cases: Sequence[JUnitCas
     top = ElementTree.SubElement(root, "testsuite", {**attributes, "timestamp": xml_text(timestamp[:19])})
     classname = re.sub(r"[./\\\s]+", "_", xml_text(suite))
     where = {"classname": classname, "file": xml_text(file.replace("\\", "/"))}
+    taken: set[str] = set()
     for case in cases:
+        tries = (case.name if n == 1 else f"{case.name} ({n})" for n in itertools.count(1))
+        name = next(name for name in map(xml_text, tries) if name not in taken)
+        taken.add(name)
         element = ElementTree.SubElement(
-            top, "testcase", {**where, "name": xml_text(case.name), "time": f"{case.seconds:.3f}"}
+            top, "testcase", {**where, "name": name, "time": f"{case.seconds:.3f}"}
         )
         if case.outcome != "pass":
             message = xml_text(shorten(case.message, 2_000))
@@ -5488,12 +5541,14 @@ def utc(world: World) -> str:
     return world.now().astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Writes what the stream's encoding can show; a reader that went away is no failure."""
+def _write(stream: TextIO | None, text: str) -> None:
+    """Writes what the stream's encoding can show. A reader that went away, a closed stream or a
+    full disk is no failure of the run: its files say what came of it."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    with contextlib.suppress(BrokenPipeError, ValueError):
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
 
 
 def say(world: World, text: str) -> None:
@@ -5528,8 +5583,11 @@ def os_reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def prepare_output(path: str) -> None:
+def prepare_output(path: str, inputs: Sequence[str] = ()) -> None:
     """Makes the folder of an output and tries it, before anything is paid for."""
+    for source in inputs:
+        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise UsageError(f"{path}: is an input of this command; name another output")
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, exist_ok=True)
@@ -6132,6 +6190,7 @@ class Provider(Protocol):
 
     endpoint: str
     dropped: tuple[str, ...]
+    until: float
 
     @property
     def request(self) -> dict[str, Any]: ...
@@ -6176,6 +6235,7 @@ class OpenAIChatProvider:
         self._gate, self._stop = gate, stop
         self._timeout_s, self._attempts, self._strip = timeout_s, attempts, strip
         self.dropped: tuple[str, ...] = ()
+        self.until = math.inf
 
     @property
     def request(self) -> dict[str, Any]:
@@ -6195,7 +6255,7 @@ class OpenAIChatProvider:
             clock=clock,
             sleep=lambda seconds: self._world.sleep(self._stop, seconds),
             gate=self._gate,
-            give_up_at=deadline,
+            give_up_at=min(deadline, self.until),
         )
         return Answer(without_thinking(reply) if self._strip else reply, latency_ms, attempts)
 
@@ -6235,6 +6295,7 @@ class ExecProvider:
 
     endpoint = "program"
     dropped: tuple[str, ...] = ()
+    until = math.inf
     request: dict[str, Any] = {}
 
     def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
@@ -6461,12 +6522,22 @@ class Journal:
     def __init__(self, out: str, identity: Mapping[str, Any]) -> None:
         self.path = out + ".journal"
         self._identity = dict(identity)
-        try:
-            self._file = open(self.path, "a+b")
-        except OSError as error:
-            raise UsageError(f"{self.path}: cannot be written: {os_reason(error)}") from None
-        if not _lock_file(self._file):
-            raise UsageError(f"{out}: another run is writing it; wait for it, or name another --out")
+        self._file = self._open(out)
+
+    def _open(self, out: str) -> IO[bytes]:
+        """The locked file. One that its last owner removed before we had the lock is made anew."""
+        while True:
+            try:
+                file = open(self.path, "a+b")  # noqa: SIM115  it stays open and locked for the run
+            except OSError as error:
+                raise UsageError(f"{self.path}: cannot be written: {os_reason(error)}") from None
+            if not _lock_file(file):
+                file.close()
+                raise UsageError(f"{out}: another run is writing it; wait for it, or name another --out")
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(self.path)):
+                    return file
+            file.close()
 
     def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
         """The samples that a resumed run has already. Raises UsageError when there are some and
@@ -6524,13 +6595,17 @@ class Journal:
         self._write({"case": case, "sample": sample_document(sample)})
 
     def _write(self, document: Mapping[str, Any]) -> None:
-        self._file.write(json_line(document).encode("utf-8") + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(json_line(document).encode("utf-8") + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be written: {os_reason(error)}") from None
 
     def close(self, remove: bool) -> None:
         """Ends the journal; `remove` when the results file stands."""
         if remove:
             with contextlib.suppress(OSError):
+                self._file.truncate(0)
                 os.unlink(self.path)
         self._file.close()
 
@@ -6605,9 +6680,12 @@ class Progress:
 def interruptible(world: World, stop: Stop) -> Iterator[None]:
     """Ctrl-C once stops asking and lets calls under way finish; twice ends at once."""
 
+    interrupts: list[int] = []
+
     def interrupted(number: int, frame: object) -> None:
-        if stop.exit_code == EXIT_INTERRUPTED:
+        if interrupts:
             raise KeyboardInterrupt
+        interrupts.append(number)
         tell(world, "interrupted: finishing the calls under way (Ctrl-C again ends at once)")
         stop("interrupted", EXIT_INTERRUPTED)
 
@@ -6635,20 +6713,23 @@ class Watch:
 
     def __init__(self, limits: RunLimits, stop: Stop, gate: RetryGate, world: World) -> None:
         self._limits, self._stop, self._gate, self._world = limits, stop, gate, world
-        self._until = math.inf if limits.max_time_s is None else world.clock() + limits.max_time_s
+        self.until = math.inf if limits.max_time_s is None else world.clock() + limits.max_time_s
         self._spent = Decimal(0)
+        self._lock = threading.Lock()
 
     def __call__(self, case: Case, sample: Sample) -> None:
+        """Runs in the worker that got the sample, before it asks for another."""
         limits = self._limits
-        if self._gate.ended_by is not None:
-            error = self._gate.ended_by
-            self._stop(f"the endpoint cannot be used ({error.kind}): {error.message}")
-        if self._world.clock() >= self._until:
-            self._stop(f"--max-time of {limits.max_time_s:g} s reached")
-        if limits.max_cost_usd is not None and sample.output is not None:
-            self._count(sample, limits.max_cost_usd)
-        if case.id in limits.fail_fast and sample.verdict == FAIL:
-            self._stop(f"--fail-fast: critical case {printable(case.id)} regressed")
+        with self._lock:
+            if self._gate.ended_by is not None:
+                error = self._gate.ended_by
+                self._stop(f"the endpoint cannot be used ({error.kind}): {error.message}")
+            if self._world.clock() >= self.until:
+                self._stop(f"--max-time of {limits.max_time_s:g} s reached")
+            if limits.max_cost_usd is not None and sample.output is not None:
+                self._count(sample, limits.max_cost_usd)
+            if case.id in limits.fail_fast and sample.verdict == FAIL:
+                self._stop(f"--fail-fast: critical case {printable(case.id)} regressed")
 
     def _count(self, sample: Sample, limit: float) -> None:
         if sample.cost_usd is None:
@@ -6657,6 +6738,12 @@ class Watch:
         self._spent += Decimal(repr(sample.cost_usd)) + Decimal(repr(sample.judge_cost_usd or 0.0))
         if self._spent >= Decimal(repr(limit)):
             self._stop(f"--max-cost-usd of ${limit:g} reached")
+
+
+def without_texts(sample: Sample) -> Sample:
+    """A sample with digests alone: the details of its assertions quote the answer too."""
+    results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
+    return sample._replace(output=None, assertions=results)
 
 
 def execute(
@@ -6676,15 +6763,19 @@ def execute(
         if sample.error is not None and sample.error[0] == "stopped":
             return
         lane = lanes[call.lane]
-        kept = sample if keep_outputs else sample._replace(output=None)
+        kept = sample if keep_outputs else without_texts(sample)
         lane.samples[call.case.id, call.seed] = kept
         if lane.journal is not None:
             lane.journal.add(call.case.id, kept)
-        watch(call.case, sample)
         progress.add(sample.error is not None)
 
+    def ask_one(call: Call) -> Sample:
+        sample = ask(call, suite, lanes[call.lane])
+        watch(call.case, sample)
+        return sample
+
     try:
-        run_calls(missing, lambda call: ask(call, suite, lanes[call.lane]), workers, stop, arrived)
+        run_calls(missing, ask_one, workers, stop, arrived)
     finally:
         progress.finish()
 
@@ -6860,6 +6951,20 @@ def _identity(suite: Suite, options: RunOptions, name: str, endpoint: str) -> di
     }
 
 
+def _finished_before(out: str, identity: Mapping[str, Any]) -> dict[tuple[str, int], Sample]:
+    """The samples of a finished results file, when it answers the same run."""
+    if not os.path.exists(out):
+        return {}
+    run = load_run(out)
+    theirs = {"suite": run.suite_sha256, "model": run.model, "endpoint": run.endpoint, "judge": run.judge}
+    differing = [key for key in theirs if theirs[key] != identity[key]]
+    if identity["samples"][0] != run.samples:
+        differing.append("samples")
+    if differing:
+        raise UsageError(f"{out}: is of another run: {', '.join(differing)} differ; name another --out")
+    return {(case.id, sample.seed): sample for case in run.cases for sample in case.samples}
+
+
 def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools) -> list[Lane]:
     """A lane for every model and program, with what its journal already holds."""
     lanes = []
@@ -6873,8 +6978,11 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
         lane = Lane(name, provider, suite.prices.get(name), tools, out)
         if out is not None:
             prepare_output(out)
-            lane.journal = Journal(out, _identity(suite, options, name, provider.endpoint))
-            found = lane.journal.load(options.resume)
+            identity = _identity(suite, options, name, provider.endpoint)
+            lane.journal = Journal(out, identity)
+            found = lane.journal.load(options.resume) or (
+                _finished_before(out, identity) if options.resume else {}
+            )
             lane.samples = {key: sample for key, sample in found.items() if sample.error is None}
             lane.kept = {key: sample for key, sample in found.items() if sample.error is not None}
         lanes.append(lane)
@@ -6934,8 +7042,12 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
     """Asks the suite of every lane and writes what came: (runs, exit code of an early end or 0)."""
     check_judge(suite, options.judge)
     record = load_calibration(options.calibration, options.judge) if options.calibration else None
-    if options.max_cost_usd is not None and any(name not in suite.prices for name in options.lanes):
-        raise UsageError("--max-cost-usd needs a price for every model in the suite's 'prices'")
+    paid = [*options.lanes, *({options.judge} - {None, KEYWORD_JUDGE})]
+    unpriced = [name for name in paid if name not in suite.prices]
+    if options.max_cost_usd is not None and unpriced:
+        raise UsageError(
+            f"--max-cost-usd needs a price for {names(map(str, unpriced))} in the suite's 'prices'"
+        )
     fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
     limits = RunLimits(options.max_time, options.max_cost_usd, fast)
     calls = plan_calls(suite, len(options.lanes), options.samples, critical_first=options.fail_fast)
@@ -6948,13 +7060,15 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
         lanes = open_lanes(suite, options, session, Tools(search, judge))
         missing = sum((call.case.id, call.seed) not in lanes[call.lane].samples for call in calls)
         watch = Watch(limits, session.stop, session.gate, world)
+        for lane in lanes:
+            lane.provider.until = watch.until
         progress = Progress(world, missing, options.quiet)
         with interruptible(world, session.stop):
             execute(suite, lanes, calls, options.jobs, watch, session.stop, progress, not options.no_outputs)
         runs = [_finished_run(suite, options, lane, session, started, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
         _write_run(lane, run, world)
-    return runs, session.stop.exit_code
+    return runs, session.stop.exit_code if any(run.incomplete for run in runs) else EXIT_OK
 
 
 def _write_run(lane: Lane, run: Run, world: World) -> None:
@@ -6977,18 +7091,37 @@ def stub_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
+def _status(where: str, value: object) -> int:
+    if not 100 <= count_field(where, value) <= 599:
+        raise UsageError(f"{where}: must be an HTTP status, 100 to 599")
+    return count_field(where, value)
+
+
+def _pause(where: str, value: object) -> float:
+    if amount_field(where, value) > 3600:
+        raise UsageError(f"{where}: must be at most 3600 seconds")
+    return amount_field(where, value)
+
+
+def _headers(where: str, value: object) -> dict[str, Any]:
+    for name, text in object_field(where, value).items():
+        if not re.fullmatch(r"[A-Za-z0-9-]+", name) or not re.fullmatch(r"[ -~]*", str(text)):
+            raise UsageError(f"{where}: {quoted(name)} cannot stand in an HTTP header")
+    return object_field(where, value)
+
+
 FAULT_FIELDS: Mapping[str, Field] = {
-    "call": _count,
-    "every": _count,
-    "case": _text,
-    "status": _count,
-    "headers": _object,
+    "call": count_field,
+    "every": count_field,
+    "case": text_field,
+    "status": _status,
+    "headers": _headers,
     "body": lambda where, value: value,
-    "delay_s": _amount,
-    "drip_s": _amount,
-    "cut": _whole,
-    "close": _flag,
-    "garbage": _flag,
+    "delay_s": _pause,
+    "drip_s": _pause,
+    "cut": whole_field,
+    "close": flag_field,
+    "garbage": flag_field,
 }
 
 
@@ -7003,7 +7136,13 @@ class StubScript:
         self, suite: Suite, models: Mapping[str, Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
     ):
         self.models, self.faults = models, faults
-        self._cases = {self._key(case_messages(suite, case)): case.id for case in suite.cases}
+        self._cases: dict[str, str] = {}
+        for case in suite.cases:
+            other = self._cases.setdefault(self._key(case_messages(suite, case)), case.id)
+            if other != case.id:
+                raise UsageError(
+                    f"cases {other!r} and {case.id!r} ask the same: the stub cannot tell them apart"
+                )
         self._calls = 0
         self._lock = threading.Lock()
 
@@ -7055,14 +7194,14 @@ class StubScript:
 
 
 def _answers(where: str, value: object) -> dict[str, Any]:
-    for case, answer in _object(where, value).items():
+    for case, answer in object_field(where, value).items():
         texts = answer if isinstance(answer, list) and answer else [answer]
         for text in texts:
-            _any_text(f"{where}: {case!r}", text)
-    return _object(where, value)
+            any_text_field(f"{where}: {case!r}", text)
+    return object_field(where, value)
 
 
-_MODEL_FIELDS: Mapping[str, Field] = {"answers": _answers, "judge": _flag}
+_MODEL_FIELDS: Mapping[str, Field] = {"answers": _answers, "judge": flag_field}
 
 
 def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[str, Any]] = ()) -> StubScript:
@@ -7071,7 +7210,7 @@ def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[st
         document = parse_json(text)
     except JsonError as error:
         raise UsageError(f"is not JSON: {error}") from None
-    found = read_fields("answers", document, {"models": _object, "faults": _list})
+    found = read_fields("answers", document, {"models": object_field, "faults": list_field})
     models = {
         name: read_fields(f"model {name!r}", model, _MODEL_FIELDS)
         for name, model in found.get("models", {}).items()
@@ -7110,7 +7249,7 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
             self._refuse(411, "invalid_request_error", "needs a Content-Length of at most 16 MiB")
             return
@@ -7388,8 +7527,9 @@ def cmd_run(args: argparse.Namespace, world: World) -> int:
         say(world, _estimate(suite, options))
         return EXIT_OK
     junits = out_paths(args.junit, options.lanes, ".xml")
-    for path in filter(None, junits):
-        prepare_output(path)
+    inputs = list(filter(None, (args.suite, args.baseline, args.calibration)))
+    for path in filter(None, (*junits, *out_paths(args.out, options.lanes, ".json"))):
+        prepare_output(path, inputs)
     for warning in suite.warnings:
         tell(world, f"warning: {printable(warning)}")
     runs, exit_code = run_suite(suite, options, world)
@@ -8150,7 +8290,8 @@ def cmd_stats(args: argparse.Namespace, world: World) -> int:
     else:
         value = document["value"]
         values = value if isinstance(value, list) else [value]
-        say(world, " ".join("undefined" if v is None else f"{v:.10g}" for v in values))
+        floor = "< " if args.figure == "sign-flip" and value <= P_FLOOR else ""
+        say(world, floor + " ".join("undefined" if v is None else f"{v:.10g}" for v in values))
     return EXIT_OK
 
 

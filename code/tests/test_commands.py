@@ -162,6 +162,13 @@ class FigureTest(unittest.TestCase):
         commands = [line for line in result.err.splitlines() if line.startswith("::")]
         self.assertTrue(0 < len(commands) <= 10)
 
+    def test_stored_answers_are_scored_again_without_a_call(self) -> None:
+        self.ask("ops-v1", judge="keyword", out="keyword.json")
+        asked = len(self.stub.calls)
+        path = str(self.folder / "keyword.json")
+        self.assert_says(run("rescore", "--results", path, "--suite", OPS), 0, "0 of 20 cases flipped")
+        self.assertEqual(len(self.stub.calls), asked)
+
     def test_a_reader_that_goes_away_changes_neither_code_nor_reports(self) -> None:
         out = self.folder / "piped.json"
         paths = [str(self.folder / f"{name}.json") for name in ("ops-v1", "ops-v2-regressed")]
@@ -269,6 +276,18 @@ class CommandTest(StubTestCase):
         self.addCleanup(taken.server_close)
         self.assert_says(run(*argv, "--port", str(taken.server_address[1])), 2, "cannot be opened")
 
+    def test_the_offline_commands_answer_without_an_endpoint(self) -> None:
+        labels = str(CODE / "fixtures" / "human-labels.jsonl")
+        table: list[tuple[tuple[str, ...], str]] = [
+            (("plan", "--drop", "0.1", "--discordance", "0.2"), "cases"),
+            (("prove", "--suite", OPS), "fault"),
+            (("calibrate", "--labels", labels, "--judge", "keyword"), "kappa"),
+        ]
+        for argv, word in table:
+            with self.subTest(command=argv[0]):
+                self.assert_says(run(*argv), 0, word)
+                self.assertIsInstance(json.loads(run(*argv, "--json").out), dict)
+
     def test_help_and_version_are_done_and_go_to_stdout(self) -> None:
         self.assertEqual(run("--version"), Result(0, f"minieval {m.__version__}\n", ""))
         for words in ((), ("run",), ("gate",), ("stats", "wilson")):
@@ -312,6 +331,10 @@ class BadInputTest(StubTestCase):
                 ("gate", "--baseline", path, "--candidate", path),
                 ("serve-stub", "--suite", suite, "--answers", path),
                 ("promptfoo-config", "--suite", path, *endpoint),
+                ("prove", "--suite", path),
+                ("plan", "--suite", path),
+                ("rescore", "--results", path, "--suite", suite),
+                ("calibrate", "--labels", path, "--judge", "keyword"),
                 ("run", "--suite", suite, *endpoint, "--fail-fast", "--baseline", path),
             ):
                 with self.subTest(name=name, command=argv[0]):

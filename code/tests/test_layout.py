@@ -40,7 +40,13 @@ OUTSIDE = {
 }
 ALLOWED = {
     *("contextlib.suppress", "random.Random", "sys.float_info", "time.strptime", "time.strftime"),
-    *("datetime.datetime.strptime", "datetime.timezone", "datetime.timedelta", "urllib.parse"),
+    *(
+        "datetime.date.fromisoformat",
+        "datetime.datetime.strptime",
+        "datetime.timezone",
+        "datetime.timedelta",
+        "urllib.parse",
+    ),
 }
 
 TITLES = {int(number): title for number, title in BANNER.findall(SOURCE)}

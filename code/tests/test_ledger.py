@@ -19,7 +19,7 @@ import main as m
 
 TODAY = "2026-06-15"
 JUNIT = helpers.CODE / "fixtures" / "junit"
-BOUND = {"fixtures": "f", "endpoint": "e"}
+BOUND: dict[str, Any] = {"fixtures": "f", "endpoint": "e"}
 MIXED = "flaky, mostly passing"
 # A test command of no framework: what each case answers in run 1, 2, ... is scripted in a file.
 COMMAND = """
@@ -195,13 +195,13 @@ class Quarantined(unittest.TestCase):
 class Binding(unittest.TestCase):
     def test_no_binding_at_all_blocks(self) -> None:
         for key in BOUND:
-            report = check(ledger({"c": 5}, **{key: None}))
+            report = check(ledger({"c": 5}, **{**BOUND, key: None}))
             self.assertEqual(report.decision, m.BLOCK)
             self.assertIn(f"bound to no {key}", " ".join(report.blocks))
 
     def test_other_fixtures_or_another_endpoint_block(self) -> None:
         for key in BOUND:
-            report = check(ledger({"c": 5}), ledger({"c": 5}, **{key: "other"}))
+            report = check(ledger({"c": 5}), ledger({"c": 5}, **{**BOUND, key: "other"}))
             self.assertEqual(report.decision, m.BLOCK)
             self.assertIn(f"{key} changed", " ".join(report.blocks))
         self.assertEqual(check(ledger({"c": 5}), ledger({"c": 5})).decision, m.MERGE)

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from helpers import ANSWERS, OPS, PROGRAM, m
 
 __all__ = ["ANSWERS", "OPS", "PROGRAM", "Bars", "Timed", "load", "m", "stub", "suite", "timed"]
+
+
+_BYTECODE = tempfile.TemporaryDirectory(prefix="minieval-bench-")
+ENVIRON = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}  # compiled once, as if installed
+ENVIRON.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 class Timed(NamedTuple):
@@ -46,7 +52,7 @@ def timed(argv: Sequence[str], folder: Path) -> Timed:
     parent's, which here is more than what is measured."""
     names = [str(folder / f"timed.{stream}") for stream in ("out", "err")]
     shell = ["/bin/sh", "-c", 'exec "$@" >"$0.out" 2>"$0.err"', str(folder / "timed"), *argv]
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", _LAUNCHER, *shell], stdout=subprocess.PIPE)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", _LAUNCHER, *shell], stdout=subprocess.PIPE, env=ENVIRON)
     code, *figures = done.stdout.split()
     texts = (Path(name).read_text("utf-8", "replace") for name in names)
     return Timed(int(code), *map(float, figures), *texts)  # type: ignore[arg-type, call-arg]
@@ -72,7 +78,7 @@ def stub(suite: str, answers: str, faults: Sequence[Mapping[str, Any]] = ()) -> 
     """The URL of `serve-stub` in a process of its own."""
     more = [word for fault in faults for word in ("--fault", json.dumps(fault))]
     argv = [*PROGRAM, "serve-stub", "--suite", suite, "--answers", answers, *more]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=ENVIRON) as child:
         assert child.stdout is not None
         try:
             yield child.stdout.readline().split(" at ")[-1].strip()
