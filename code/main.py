@@ -92,6 +92,7 @@ import shlex
 import signal
 import socket
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -1910,7 +1911,9 @@ def _check_regex(value: str, output: str, tools: Tools) -> Check:
 
 
 def _schema_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
-    schema = {key: value for key, value in source["value"].items() if key != "$schema"}
+    schema = source["value"]
+    if isinstance(schema, dict):
+        schema = {key: value for key, value in schema.items() if key != "$schema"}
     kind = "not-is-json" if source["type"].startswith("not-") else "is-json"
     return {"type": kind, "value": json.dumps(schema, indent=1)}
 
@@ -2104,7 +2107,7 @@ def amount_field(where: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
     if not 0 <= value < 1e12:
-        raise UsageError(f"{where}: must be a number from 0 to 1e12, not {value}")
+        raise UsageError(f"{where}: must be a number from 0 to 1e12, not {value:g}")
     return value
 
 
@@ -2135,7 +2138,7 @@ def _vars(where: str, value: object) -> dict[str, str]:
     filled = {}
     for name, item in object_field(where, value).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("input", "reference"):
-            raise UsageError(f"{where}: {name!r} cannot be the name of a placeholder")
+            raise UsageError(f"{where}: {quoted(name)} cannot be the name of a placeholder")
         if isinstance(item, bool) or not isinstance(item, (str, int, float)):
             raise UsageError(f"{where}.{name}: must be a text or a number, not {json_kind(item)}")
         filled[name] = item if isinstance(item, str) else json.dumps(item)
@@ -2176,7 +2179,7 @@ def read_quarantine(where: str, value: object) -> tuple[Quarantine, ...]:
         found = read_fields(f"{where}[{index}]", item, QUARANTINE_FIELDS)
         for key in ("case", "owner", "ticket", "until"):
             if key not in found:
-                raise UsageError(f"{where}[{index}]: has no {key!r}")
+                raise UsageError(f"{where}[{index}]: has no {quoted(key)}")
         entries.append(Quarantine(**found))
     return tuple(entries)
 
@@ -2211,10 +2214,10 @@ def parse_policy(where: str, source: object) -> Policy:
 def _prices(where: str, value: object) -> dict[str, Price]:
     prices = {}
     for model, source in object_field(where, value).items():
-        found = read_fields(f"{where}: {model!r}", source, PRICE_FIELDS)
+        found = read_fields(f"{where}: {quoted(model)}", source, PRICE_FIELDS)
         if len({"prompt_usd_per_million", "completion_usd_per_million"} & set(found)) < 2:
             raise UsageError(
-                f"{where}: {model!r}: needs prompt_usd_per_million and completion_usd_per_million"
+                f"{where}: {quoted(model)}: needs prompt_usd_per_million and completion_usd_per_million"
             )
         prices[model] = Price(**found)
     return prices
@@ -2234,7 +2237,7 @@ def _request(where: str, value: object) -> dict[str, Any]:
     request = object_field(where, value)
     for key in ("model", "messages", "stream", "seed", "n"):
         if key in request and not (key == "seed" and request[key] is None):
-            raise UsageError(f"{where}: {key!r} is minieval's to set, not the suite's")
+            raise UsageError(f"{where}: {quoted(key)} is minieval's to set, not the suite's")
     return request
 
 
@@ -2352,12 +2355,12 @@ def _cases(sources: Sequence[Any], read_text: Callable[[str], str]) -> tuple[Cas
     cases: dict[str, Case] = {}
     for index, source in enumerate(sources):
         name = source.get("id") if isinstance(source, dict) else None
-        where = f"case {printable(name)!r}" if isinstance(name, str) else f"cases[{index}]"
+        where = f"case {quoted(name)}" if isinstance(name, str) else f"cases[{index}]"
         for place, found in _matrix_rows(where, source):
             if "id" not in found or name is None:
                 raise UsageError(f"{where}: has no 'id'")
             if found["id"] in cases:
-                raise UsageError(f"{place}: the id {printable(found['id'])!r} is there twice")
+                raise UsageError(f"{place}: the id {quoted(found['id'])} is there twice")
             cases[found["id"]] = _case(place, found, read_text)
     if not cases:
         raise UsageError("cases: there is none, so nothing would be evaluated")
@@ -2379,17 +2382,17 @@ def _check_placeholders(messages: Sequence[Mapping[str, str]], cases: Sequence[C
     for case in cases:
         known = set(case.vars) | ({"reference"} if case.reference is not None else set())
         for name in sorted(names - known):
-            raise UsageError(f"case {case.id!r}: the prompt's {{{{{name}}}}} has nothing behind it")
+            raise UsageError(f"case {quoted(case.id)}: the prompt's {{{{{name}}}}} has nothing behind it")
 
 
 def _warnings(cases: Sequence[Case]) -> Iterator[str]:
     for case in cases:
         if case.assertions and all(map(silence_passes, case.assertions)):
-            yield f"case {case.id!r}: only says what an answer must not be: silence would pass"
+            yield f"case {quoted(case.id)}: only says what an answer must not be: silence would pass"
         for assertion in case.assertions:
             if assertion.base_type == "regex" and _JS_REGEX.match(assertion.value):
                 yield (
-                    f"case {case.id!r}: {quoted(assertion.value)} looks like JavaScript; "
+                    f"case {quoted(case.id)}: {quoted(assertion.value)} looks like JavaScript; "
                     "Python searches for the slashes too"
                 )
 
@@ -2416,7 +2419,7 @@ def parse_suite(text: str, path: str, read_text: Callable[[str], str]) -> Suite:
     found = read_fields("suite", document, SUITE_FIELDS)
     for key in ("name", "cases"):
         if key not in found:
-            raise UsageError(f"suite: has no {key!r}")
+            raise UsageError(f"suite: has no {quoted(key)}")
     if found.get("thinking", "strip") != "strip":
         raise UsageError("suite: thinking: can only be 'strip'")
     sources = found["cases"]
@@ -3228,7 +3231,7 @@ def gate_note(note: Note) -> Note:
 
 def names(ids: Iterable[str], limit: int = 8) -> str:
     """Case ids for a sentence, cut after `limit`."""
-    shown = [printable(name) for name in ids]
+    shown = [shorten(printable(name), 60) for name in ids]
     more = f" and {len(shown) - limit} more" if len(shown) > limit else ""
     return ", ".join(shown[:limit]) + more
 
@@ -4160,9 +4163,9 @@ def _rescored_sample(sample: Sample, case: Case, old: CaseResult, tools: Tools) 
     if sample.error is not None or {FILTERED, NO_TEXT} & set(sample.flags):
         return sample
     if sample.output is None:
-        raise UsageError(f"case {case.id!r}: its answers were not kept (--no-outputs)")
+        raise UsageError(f"case {quoted(case.id)}: its answers were not kept (--no-outputs)")
     if case.has_rubric and tools.judge is None:
-        raise UsageError(f"case {case.id!r}: has a rubric, and rescoring asks no judge: run it again")
+        raise UsageError(f"case {quoted(case.id)}: has a rubric, and rescoring asks no judge: run it again")
     results = tuple(check_assertion(a, sample.output, tools) for a in case.assertions)
     return sample._replace(assertions=results)
 
@@ -4175,12 +4178,14 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
     for old in run.cases:
         case = cases.get(old.id)
         if case is None:
-            raise UsageError(f"case {old.id!r}: is in the results, not in the suite")
+            raise UsageError(f"case {quoted(old.id)}: is in the results, not in the suite")
         if case.sha256 != old.sha256:
             if not old.asked_sha256:
-                raise UsageError(f"case {old.id!r}: the results do not say what it was asked: run it again")
+                raise UsageError(
+                    f"case {quoted(old.id)}: the results do not say what it was asked: run it again"
+                )
             if old.asked_sha256 != asked_sha256(suite, case):
-                raise UsageError(f"case {old.id!r}: its input or prompt changed too: run it again")
+                raise UsageError(f"case {quoted(old.id)}: its input or prompt changed too: run it again")
             samples = tuple(_rescored_sample(sample, case, old, tools) for sample in old.samples)
             old = replace(
                 old, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
@@ -4704,7 +4709,7 @@ def parse_sample(where: str, value: object) -> Sample:
         raise UsageError(f"{where}: has no 'seed'")
     sample = Sample(**found)
     if verdict != sample.verdict:
-        raise UsageError(f"{where}: says {verdict!r}, but its assertions say {sample.verdict!r}")
+        raise UsageError(f"{where}: says {quoted(verdict)}, but its assertions say {quoted(sample.verdict)}")
     return sample
 
 
@@ -4743,7 +4748,7 @@ def _result_case(where: str, value: object) -> CaseResult:
     judged = any(a.type == "rubric" for s in found["samples"] for a in s.assertions)
     case = CaseResult(**{**found, "has_rubric": judged or found.get("has_rubric", False)})
     if verdict != case.verdict:
-        raise UsageError(f"{where}: says {verdict!r}, but its samples say {case.verdict!r}")
+        raise UsageError(f"{where}: says {quoted(verdict)}, but its samples say {quoted(case.verdict)}")
     return case
 
 
@@ -4751,7 +4756,7 @@ def _result_cases(where: str, value: object) -> tuple[CaseResult, ...]:
     cases = tuple(_result_case(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
     twice = [name for name, count in Counter(case.id for case in cases).items() if count > 1]
     if twice:
-        raise UsageError(f"{where}: the id {printable(twice[0])!r} is there twice")
+        raise UsageError(f"{where}: the id {quoted(twice[0])} is there twice")
     return cases
 
 
@@ -4867,7 +4872,7 @@ def _ledger_case(where: str, value: object) -> LedgerCase:
 _LEDGER_FIELDS: Mapping[str, Field] = {
     "schema": text_field,
     "cases": lambda where, v: {
-        k: _ledger_case(f"{where}: {k!r}", c) for k, c in object_field(where, v).items()
+        k: _ledger_case(f"{where}: {quoted(k)}", c) for k, c in object_field(where, v).items()
     },
     "runs": whole_field,
     "fixtures": optional_field(text_field),
@@ -5541,7 +5546,7 @@ def utc(world: World) -> str:
     return world.now().astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def write_stream(stream: TextIO | None, text: str) -> None:
     """Writes what the stream's encoding can show. A reader that went away, a closed stream or a
     full disk is no failure of the run: its files say what came of it."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -5554,17 +5559,17 @@ def _write(stream: TextIO | None, text: str) -> None:
 def say(world: World, text: str) -> None:
     """Text for people on stdout, no line of which a CI runner takes for a command."""
     lines = text if text.endswith("\n") else text + "\n"
-    _write(world.stdout, "\n".join(map(neutral_line, lines.split("\n"))))
+    write_stream(world.stdout, "\n".join(map(neutral_line, lines.split("\n"))))
 
 
 def say_raw(world: World, text: str) -> None:
     """Text that is meant for a program on stdout: JSON, or workflow commands of our own."""
-    _write(world.stdout, text if text.endswith("\n") else text + "\n")
+    write_stream(world.stdout, text if text.endswith("\n") else text + "\n")
 
 
 def tell(world: World, text: str) -> None:
     """One diagnostic on stderr."""
-    _write(world.stderr, neutral_line(text) + "\n")
+    write_stream(world.stderr, neutral_line(text) + "\n")
 
 
 def read_text(path: str) -> str:
@@ -5583,16 +5588,23 @@ def os_reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def prepare_output(path: str, inputs: Sequence[str] = ()) -> None:
-    """Makes the folder of an output and tries it, before anything is paid for."""
-    for source in inputs:
-        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
-            raise UsageError(f"{path}: is an input of this command; name another output")
-    folder = os.path.dirname(os.path.abspath(path))
+def _refuse_odd_output(path: str) -> None:
+    if not os.path.basename(path) or os.path.isdir(path):
+        raise UsageError(f"{path}: is a folder; name a file in it")
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UsageError(f"{path}: is no regular file")
+
+
+def prepare_output(path: str, taken: Sequence[str] = ()) -> None:
+    """Makes the folder of an output and tries it, before anything is paid for. `taken` are the
+    inputs and other outputs of the command."""
     try:
+        _refuse_odd_output(path)
+        if os.path.realpath(path) in map(os.path.realpath, taken):
+            raise UsageError(f"{path}: is an input or another output of this command; name another file")
+        folder = os.path.dirname(os.path.realpath(path))
         os.makedirs(folder, exist_ok=True)
-        if os.path.isdir(path) or path.endswith(("/", os.sep)):
-            raise UsageError(f"{path}: is a folder; name a file in it")
         handle, name = tempfile.mkstemp(prefix=".minieval-", dir=folder)
         os.close(handle)
         os.unlink(name)
@@ -5602,21 +5614,25 @@ def prepare_output(path: str, inputs: Sequence[str] = ()) -> None:
 
 def write_text(path: str, pieces: Iterable[str]) -> None:
     """Writes a file whole: temporary file in the same folder, fsync, rename. UsageError if not."""
-    folder = os.path.dirname(os.path.abspath(path))
     temporary = ""
     try:
-        os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".minieval-", dir=folder)
+        _refuse_odd_output(path)
+        target = os.path.realpath(path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".minieval-", dir=os.path.dirname(target))
         with open(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
+        temporary = ""
     except (OSError, ValueError) as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
         raise UsageError(f"{path}: cannot be written: {os_reason(error)}") from None
+    finally:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
 
 
 @functools.lru_cache(maxsize=1)
@@ -6246,18 +6262,22 @@ class OpenAIChatProvider:
     def __call__(self, question: Question) -> Answer:
         """Raises ProviderError when no answer came."""
         clock = self._world.clock
-        self._gate.wait(clock, lambda seconds: self._world.sleep(self._stop, seconds))
+        self._gate.wait(clock, self._sleep)
         deadline = clock() + self._timeout_s
         (reply, latency_ms), attempts = call_with_retries(
             lambda: self._ask_once(question, deadline),
             attempts=self._attempts,
             rng=self._world.rng,
             clock=clock,
-            sleep=lambda seconds: self._world.sleep(self._stop, seconds),
+            sleep=self._sleep,
             gate=self._gate,
             give_up_at=min(deadline, self.until),
         )
         return Answer(without_thinking(reply) if self._strip else reply, latency_ms, attempts)
+
+    def _sleep(self, pause_s: float) -> bool:
+        """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
+        return self._world.clock() + pause_s > self.until or self._world.sleep(self._stop, pause_s)
 
     def _ask_once(self, question: Question, deadline: float) -> tuple[Reply, float]:
         while True:
@@ -6594,7 +6614,7 @@ class Journal:
         """Appends one sample and hands it to the system, so that a killed process keeps it."""
         self._write({"case": case, "sample": sample_document(sample)})
 
-    def _write(self, document: Mapping[str, Any]) -> None:
+    def write_stream(self, document: Mapping[str, Any]) -> None:
         try:
             self._file.write(json_line(document).encode("utf-8") + b"\n")
             self._file.flush()
@@ -6651,7 +6671,7 @@ class Progress:
         if self._bar:
             if now - self._shown >= 0.1 or self._done == self._total:
                 self._shown = now
-                _write(self._world.stderr, "\r" + self._line(now) + "\x1b[K")
+                write_stream(self._world.stderr, "\r" + self._line(now) + "\x1b[K")
         elif self._done == self._total or (
             self._done * 20 // self._total > (self._done - 1) * 20 // self._total and now - self._shown >= 1
         ):
@@ -6673,7 +6693,7 @@ class Progress:
     def finish(self) -> None:
         """Leaves the terminal on a line of its own."""
         if self._bar and not self._quiet and self._done:
-            _write(self._world.stderr, "\n")
+            write_stream(self._world.stderr, "\n")
 
 
 @contextlib.contextmanager
@@ -6724,8 +6744,8 @@ class Watch:
             if self._gate.ended_by is not None:
                 error = self._gate.ended_by
                 self._stop(f"the endpoint cannot be used ({error.kind}): {error.message}")
-            if self._world.clock() >= self.until:
-                self._stop(f"--max-time of {limits.max_time_s:g} s reached")
+            if self._world.clock() >= self.until or (sample.error and sample.error[0] == "stopped"):
+                self._stop(f"--max-time of {limits.max_time_s or 0:g} s reached")
             if limits.max_cost_usd is not None and sample.output is not None:
                 self._count(sample, limits.max_cost_usd)
             if case.id in limits.fail_fast and sample.verdict == FAIL:
@@ -7141,7 +7161,7 @@ class StubScript:
             other = self._cases.setdefault(self._key(case_messages(suite, case)), case.id)
             if other != case.id:
                 raise UsageError(
-                    f"cases {other!r} and {case.id!r} ask the same: the stub cannot tell them apart"
+                    f"cases {quoted(other)} and {quoted(case.id)} ask the same: the stub cannot tell them apart"
                 )
         self._calls = 0
         self._lock = threading.Lock()
@@ -7173,7 +7193,7 @@ class StubScript:
         """The scripted answer. Raises LookupError saying what the script lacks."""
         script = self.models.get(model)
         if script is None:
-            raise LookupError(f"the stub has no model {model!r}; it has {', '.join(self.models)}")
+            raise LookupError(f"the stub has no model {quoted(model)}; it has {', '.join(self.models)}")
         if script.get("judge"):
             return self._judge(messages)
         case = self.case_of(messages)
@@ -7181,7 +7201,7 @@ class StubScript:
             raise LookupError("the stub knows no case with this prompt")
         answers = script.get("answers", {}).get(case)
         if answers is None:
-            raise LookupError(f"the stub has no answer of {model!r} for case {case!r}")
+            raise LookupError(f"the stub has no answer of {quoted(model)} for case {quoted(case)}")
         return answers if isinstance(answers, str) else str(answers[seed % len(answers)])
 
     def _judge(self, messages: Any) -> str:
@@ -7197,7 +7217,7 @@ def _answers(where: str, value: object) -> dict[str, Any]:
     for case, answer in object_field(where, value).items():
         texts = answer if isinstance(answer, list) and answer else [answer]
         for text in texts:
-            any_text_field(f"{where}: {case!r}", text)
+            any_text_field(f"{where}: {quoted(case)}", text)
     return object_field(where, value)
 
 
@@ -7212,7 +7232,7 @@ def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[st
         raise UsageError(f"is not JSON: {error}") from None
     found = read_fields("answers", document, {"models": object_field, "faults": list_field})
     models = {
-        name: read_fields(f"model {name!r}", model, _MODEL_FIELDS)
+        name: read_fields(f"model {quoted(name)}", model, _MODEL_FIELDS)
         for name, model in found.get("models", {}).items()
     }
     if not models:
@@ -7221,7 +7241,9 @@ def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[st
     for name, model in models.items():
         for case in model.get("answers", {}):
             if case not in ids:
-                raise UsageError(f"model {name!r}: the suite has no case {case!r}{nearest(case, ids)}")
+                raise UsageError(
+                    f"model {quoted(name)}: the suite has no case {quoted(case)}{nearest(case, ids)}"
+                )
     sources = [*extra_faults, *found.get("faults", [])]
     faults = [read_fields(f"faults[{i}]", source, FAULT_FIELDS) for i, source in enumerate(sources)]
     return StubScript(suite, models, faults)
@@ -7527,9 +7549,11 @@ def cmd_run(args: argparse.Namespace, world: World) -> int:
         say(world, _estimate(suite, options))
         return EXIT_OK
     junits = out_paths(args.junit, options.lanes, ".xml")
-    inputs = list(filter(None, (args.suite, args.baseline, args.calibration)))
-    for path in filter(None, (*junits, *out_paths(args.out, options.lanes, ".json"))):
-        prepare_output(path, inputs)
+    taken = [path for path in (args.suite, args.baseline, args.calibration) if path]
+    for path in (*junits, *out_paths(args.out, options.lanes, ".json")):
+        if path is not None:
+            prepare_output(path, taken)
+            taken.append(os.path.abspath(path))
     for warning in suite.warnings:
         tell(world, f"warning: {printable(warning)}")
     runs, exit_code = run_suite(suite, options, world)
@@ -7660,7 +7684,7 @@ def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> 
         worst = max(reports, key=lambda report: (ACCEPT, INCONCLUSIVE, REJECT).index(report.decision))
         append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
     for line in [line for report in reports for line in workflow_annotations(report)][:10]:
-        _write(world.stderr, line + "\n")
+        write_stream(world.stderr, line + "\n")
 
 
 # --- plan -----------------------------------------------------------------------------------------
@@ -7943,7 +7967,7 @@ def _ledger_quarantine(args: argparse.Namespace, world: World) -> int:
     entry = {key: getattr(args, key) for key in ("case", "owner", "ticket", "until")}
     added = read_quarantine("quarantine", [{**entry, "since": utc(world)[:10]}])
     if args.case not in ledger.cases:
-        raise UsageError(f"{args.ledger}: has no case {args.case!r}{nearest(args.case, ledger.cases)}")
+        raise UsageError(f"{args.ledger}: has no case {quoted(args.case)}{nearest(args.case, ledger.cases)}")
     if added[0].until < utc(world)[:10]:
         raise UsageError(f"--until {added[0].until} is past")
     kept = tuple(e for e in ledger.quarantine if e.case != args.case)
@@ -8461,6 +8485,8 @@ def _write_bug(world: World) -> None:
 
 def _leave_streams() -> None:
     """Flushes stdout; when its reader went away, gives it somewhere to be flushed at exit."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except OSError:

@@ -160,6 +160,13 @@ class SeveralCandidates(GateTest):
                 report = self.anchored(anchor, candidate, candidate)
                 self.assertEqual(report.decision, "REJECT", report.notes)
 
+    def test_an_improvement_over_the_baseline_is_not_required_over_the_anchor_too(self) -> None:
+        # the last release lost six cases that this candidate brings back
+        baseline, candidate = flips(0, 6, 20)
+        report = gate((baseline, candidate), "require_improvement")
+        held = m.with_anchor(report, gate((candidate, candidate), "require_improvement"))
+        self.assertEqual(held.decision, "ACCEPT", held.reasons)
+
     def test_no_note_rounds_a_p_to_zero_or_onto_alpha(self) -> None:
         # (40, 0) has p 2e-12; (150, 117) has p 0.04998, which four digits would print as 0.0500
         anchor, candidate = flips(40, 0, 60)
@@ -199,6 +206,12 @@ class Notes(GateTest):
         ):
             with self.subTest(words):
                 self.assert_noted(self.noted(before, after), words)
+
+    def test_where_a_policy_was_asked_for_no_note_says_that_the_candidates_is_applied(self) -> None:
+        before, after = (run([case("a", "1")], policy=m.Policy(max_cost_ratio=ratio)) for ratio in (2, 3))
+        said = [note for note in gate((before, after), max_cost_ratio=4).notes if "max_cost_ratio" in note]
+        self.assertTrue(said)
+        self.assertFalse([note for note in said if "the candidate's is applied" in note], said)
 
     def test_what_served_the_answers_and_the_judge_is_said(self) -> None:
         for before, after, words in (

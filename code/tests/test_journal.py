@@ -286,6 +286,16 @@ class StopTest(RunTestCase):
         self.assert_says(self.ask(suite, stub, "-j", "1", "--max-cost-usd", "0.000002"), 0)
         self.assertIsNone(self.document("r.json")["incomplete"])
 
+    def test_a_regression_or_an_unknown_cost_in_the_last_answer_is_still_a_no(self) -> None:
+        suite = self.suite(1, {0: {"critical": True}}, prices={"m": PRICE})
+        self.ask(suite, self.serve(suite), out="base.json")
+        flags = ("--fail-fast", "--baseline", self.path("base.json"))
+        self.assert_says(self.ask(suite, self.serve(suite, c0="bad"), *flags), 1, "c0 regressed")
+        silent = {"body": {"choices": [{"message": {"content": "ok"}}]}}
+        stub = self.serve(suite, faults=[silent])
+        result = self.ask(suite, stub, "--max-cost-usd", "1", out="cost.json")
+        self.assert_says(result, 1, "cost is unknown")
+
     def test_a_cost_that_nobody_knows_holds_no_limit(self) -> None:
         limit = ("--max-cost-usd", "1")
         unpriced = self.suite()

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from helpers import ANSWERS, OPS, PROGRAM, m
+from helpers import ANSWERS, OPS, PROGRAM, Script, m
 
-__all__ = ["ANSWERS", "OPS", "PROGRAM", "Bars", "Timed", "load", "m", "stub", "suite", "timed"]
+__all__ = ["ANSWERS", "ENVIRON", "OPS", "PROGRAM", "Bars", "Script", "Timed", "load", "m", "stub", "suite", "timed"]
 
 
 _BYTECODE = tempfile.TemporaryDirectory(prefix="minieval-bench-")
