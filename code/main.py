@@ -2079,24 +2079,28 @@ def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def text_field(where: str, value: object) -> str:
+    """A text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{where}: must be a text that is not blank, not {json_kind(value)}")
     return value
 
 
 def any_text_field(where: str, value: object) -> str:
+    """A text, blank or not."""
     if not isinstance(value, str):
         raise UsageError(f"{where}: must be a text, not {json_kind(value)}")
     return value
 
 
 def flag_field(where: str, value: object) -> bool:
+    """true or false."""
     if not isinstance(value, bool):
         raise UsageError(f"{where}: must be true or false, not {json_kind(value)}")
     return value
 
 
 def count_field(where: str, value: object) -> int:
+    """A whole number from 1 to 10000."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
         shown = value if isinstance(value, (int, float)) else json_kind(value)
         raise UsageError(f"{where}: must be a whole number from 1 to 10000, not {shown}")
@@ -2104,6 +2108,7 @@ def count_field(where: str, value: object) -> int:
 
 
 def amount_field(where: str, value: object) -> float:
+    """A number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
     if not 0 <= value < 1e12:
@@ -2112,6 +2117,7 @@ def amount_field(where: str, value: object) -> float:
 
 
 def share_field(where: str, value: object) -> float:
+    """A share from 0 to 1."""
     share = amount_field(where, value)
     if share > 1:
         raise UsageError(f"{where}: must be a share from 0 to 1, not {share}")
@@ -2119,18 +2125,21 @@ def share_field(where: str, value: object) -> float:
 
 
 def object_field(where: str, value: object) -> dict[str, Any]:
+    """A JSON object."""
     if not isinstance(value, dict):
         raise UsageError(f"{where}: must be an object, not {json_kind(value)}")
     return value
 
 
 def list_field(where: str, value: object) -> list[Any]:
+    """A JSON list."""
     if not isinstance(value, list):
         raise UsageError(f"{where}: must be a list, not {json_kind(value)}")
     return value
 
 
 def texts_field(where: str, value: object) -> tuple[str, ...]:
+    """A list of texts, none of them blank."""
     return tuple(text_field(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
 
 
@@ -2254,6 +2263,7 @@ def _examples(where: str, value: object) -> dict[str, Any]:
 
 
 def fixture_field(where: str, value: object) -> dict[str, Any]:
+    """What was reduced, what must stay real, and the stages that it runs."""
     return read_fields(where, value, {"reduced": text_field, "real": text_field, "stages": texts_field})
 
 
@@ -4590,6 +4600,7 @@ def check_schema(document: object, schema: str) -> dict[str, Any]:
 
 
 def whole_field(where: str, value: object) -> int:
+    """A whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         shown = value if isinstance(value, (int, float)) else json_kind(value)
         raise UsageError(f"{where}: must be a whole number of at least 0, not {shown}")
@@ -4651,10 +4662,12 @@ def render_results(run: Run) -> Iterator[str]:
 
 
 def optional_field(check: Field) -> Field:
+    """The field, or null."""
     return lambda where, value: None if value is None else check(where, value)
 
 
 def any_field(where: str, value: object) -> object:
+    """Any value, as it is."""
     return value
 
 
@@ -4709,7 +4722,7 @@ def parse_sample(where: str, value: object) -> Sample:
         raise UsageError(f"{where}: has no 'seed'")
     sample = Sample(**found)
     if verdict != sample.verdict:
-        raise UsageError(f"{where}: says {quoted(verdict)}, but its assertions say {quoted(sample.verdict)}")
+        raise UsageError(f"{where}: says {verdict!r}, but its assertions say {quoted(sample.verdict)}")
     return sample
 
 
@@ -4748,7 +4761,7 @@ def _result_case(where: str, value: object) -> CaseResult:
     judged = any(a.type == "rubric" for s in found["samples"] for a in s.assertions)
     case = CaseResult(**{**found, "has_rubric": judged or found.get("has_rubric", False)})
     if verdict != case.verdict:
-        raise UsageError(f"{where}: says {quoted(verdict)}, but its samples say {quoted(case.verdict)}")
+        raise UsageError(f"{where}: says {verdict!r}, but its samples say {quoted(case.verdict)}")
     return case
 
 
@@ -6478,16 +6491,18 @@ def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
 
 
 class Stop:
-    """Why a run ends before its plan does. The first reason counts; `event` wakes the waiting."""
+    """Why a run ends before its plan does. The first reason counts; `event` wakes the waiting. A
+    `limit` is no failure of a run that is complete all the same."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self.reason: str | None = None
         self.exit_code = EXIT_OK
+        self.limit = False
 
-    def __call__(self, reason: str, exit_code: int = EXIT_NO) -> None:
+    def __call__(self, reason: str, exit_code: int = EXIT_NO, *, limit: bool = False) -> None:
         if self.reason is None:
-            self.reason, self.exit_code = reason, exit_code
+            self.reason, self.exit_code, self.limit = reason, exit_code, limit
             self.event.set()
 
 
@@ -6614,7 +6629,7 @@ class Journal:
         """Appends one sample and hands it to the system, so that a killed process keeps it."""
         self._write({"case": case, "sample": sample_document(sample)})
 
-    def write_stream(self, document: Mapping[str, Any]) -> None:
+    def _write(self, document: Mapping[str, Any]) -> None:
         try:
             self._file.write(json_line(document).encode("utf-8") + b"\n")
             self._file.flush()
@@ -6745,7 +6760,7 @@ class Watch:
                 error = self._gate.ended_by
                 self._stop(f"the endpoint cannot be used ({error.kind}): {error.message}")
             if self._world.clock() >= self.until or (sample.error and sample.error[0] == "stopped"):
-                self._stop(f"--max-time of {limits.max_time_s or 0:g} s reached")
+                self._stop(f"--max-time of {limits.max_time_s or 0:g} s reached", limit=True)
             if limits.max_cost_usd is not None and sample.output is not None:
                 self._count(sample, limits.max_cost_usd)
             if case.id in limits.fail_fast and sample.verdict == FAIL:
@@ -6757,7 +6772,7 @@ class Watch:
             return
         self._spent += Decimal(repr(sample.cost_usd)) + Decimal(repr(sample.judge_cost_usd or 0.0))
         if self._spent >= Decimal(repr(limit)):
-            self._stop(f"--max-cost-usd of ${limit:g} reached")
+            self._stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
 
 
 def without_texts(sample: Sample) -> Sample:
@@ -7088,7 +7103,8 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
         runs = [_finished_run(suite, options, lane, session, started, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
         _write_run(lane, run, world)
-    return runs, session.stop.exit_code if any(run.incomplete for run in runs) else EXIT_OK
+    forgiven = session.stop.limit and not any(run.incomplete for run in runs)
+    return runs, EXIT_OK if forgiven else session.stop.exit_code
 
 
 def _write_run(lane: Lane, run: Run, world: World) -> None:
