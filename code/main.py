@@ -3308,7 +3308,7 @@ def _quality_verdict(given: GateInput) -> Iterator[Reason]:
     if found.verdict == REGRESSED:
         yield Reason("quality", "regressed: more than noise, and at least the minimum effect")
     elif given.options.require_improvement and found.verdict != IMPROVED:
-        yield Reason("quality", f"an improvement is required, and this is {found.verdict}")
+        yield Reason("improvement", f"is required, and this is {found.verdict}")
 
 
 @gate_rule
@@ -3478,6 +3478,11 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
             )
 
 
+def policy_values(policy: Policy) -> dict[str, Any]:
+    """A policy's values by key."""
+    return {key: getattr(policy, key) for key in POLICY_FIELDS}
+
+
 def _differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return sorted(k for k in {**one, **other} if one.get(k, _differing_keys) != other.get(k, _differing_keys))
 
@@ -3497,14 +3502,13 @@ def _what_changed(given: GateInput) -> Iterator[str]:
         yield f"request parameters differ: {names(differing)}"
     if old.samples != new.samples:
         yield f"samples a case differ: {old.samples} and {new.samples}"
-    policies = [
-        {key: getattr(policy, key) for key in POLICY_FIELDS}
-        for policy in (old.policy, new.policy, given.policy)
-    ]
-    for other, word in ((policies[0], "the candidate's"), (policies[2], "the one asked for")):
-        differing = _differing_keys(policies[1], other)
-        if differing:
-            yield f"policies differ in {names(differing)}: {word} is applied"
+    theirs, ours, applied = (policy_values(policy) for policy in (old.policy, new.policy, given.policy))
+    asked = _differing_keys(ours, applied)
+    if asked:
+        yield f"policies differ in {names(asked)}: the one asked for is applied"
+    differing = [key for key in _differing_keys(theirs, ours) if key not in asked]
+    if differing:
+        yield f"policies differ in {names(differing)}: the candidate's is applied"
     if old.concurrency != new.concurrency:
         yield f"concurrency differs ({old.concurrency} and {new.concurrency}): latencies are not comparable"
 
@@ -3609,7 +3613,7 @@ def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
         f"against the anchor {printable(anchored.baseline.model)}: {found.verdict} "
         f"(effect {float(found.effect):+.2f}, {p_text(found.p, report.policy.alpha)})"
     )
-    once = ("latency", "cost", "quarantine")
+    once = ("latency", "cost", "quarantine", "improvement")
     reasons = [reason for reason in anchored.reasons if reason.kind not in once]
     reasons = [*report.reasons, *(r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in reasons)]
     notes = (*report.notes, note)
@@ -3635,7 +3639,7 @@ def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> Gat
     note = f"improved by itself ({alone}), not over all candidates (Holm {held})"
     reasons = list(report.reasons)
     if options.require_improvement and found.verdict == IMPROVED:
-        reasons.append(Reason("quality", "an improvement is required, and " + note))
+        reasons.append(Reason("improvement", "is required, and " + note))
     return replace(
         report,
         comparison=found._replace(verdict=NO_DIFFERENCE),
@@ -7103,7 +7107,10 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
         runs = [_finished_run(suite, options, lane, session, started, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
         _write_run(lane, run, world)
-    forgiven = session.stop.limit and not any(run.incomplete for run in runs)
+    complete = not any(run.incomplete for run in runs)
+    forgiven = session.stop.limit and complete
+    if complete and session.stop.reason and not forgiven:
+        tell(world, session.stop.reason)
     return runs, EXIT_OK if forgiven else session.stop.exit_code
 
 

@@ -29,6 +29,8 @@ PROGRAM = [sys.executable, "-c", _START]
 
 OPS = str(CODE / "suites" / "ops-assistant.json")
 ANSWERS = str(CODE / "fixtures" / "stub-answers.json")
+CHANGELOG = str(CODE / "suites" / "changelog.json")
+CHANGELOG_ANSWERS = str(CODE / "fixtures" / "stub-changelog-answers.json")
 RUBRIC = {"assert": [{"type": "rubric", "value": "says 'ok'"}]}
 VOLATILE = re.compile(r'"(latency_ms|p95_latency_ms|started|finished)": [^,}\n]+')
 PRICE = {"prompt_usd_per_million": 1.0, "completion_usd_per_million": 1.0}
@@ -109,6 +111,11 @@ class Script(m.StubScript):
     def answer(self, model: str, messages: Any, seed: int) -> str:
         self.asked.append((model, self.case_of(messages), seed))
         return super().answer(model, messages, seed)
+
+
+def shipped_script(path: str = OPS) -> Script:
+    suite = m.load_suite(path)
+    return Script(suite, m.load_script(suite, ANSWERS if path == OPS else CHANGELOG_ANSWERS).models, ())
 
 
 class StubTestCase(unittest.TestCase):
