@@ -8477,13 +8477,23 @@ def _without_fractions(argv: Sequence[str]) -> list[str]:
     return [f" {word}" if re.fullmatch(r"-\d+/\d+", word) else word for word in argv]
 
 
+def _parsed(argv: Sequence[str], world: World) -> argparse.Namespace:
+    """The arguments; what argparse has to say goes where the world says."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            return build_parser().parse_args(_without_fractions(argv))
+    finally:
+        write_stream(world.stdout, out.getvalue())
+        write_stream(world.stderr, err.getvalue())
+
+
 def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
     """Runs one command and returns its exit code; the only place where errors become codes."""
     own = world is None
     world = world or real_world()
     try:
-        with contextlib.redirect_stdout(world.stdout), contextlib.redirect_stderr(world.stderr):
-            args = build_parser().parse_args(_without_fractions(sys.argv[1:] if argv is None else argv))
+        args = _parsed(sys.argv[1:] if argv is None else argv, world)
         code: int = args.func(args, world)
     except _Usage as left:
         code = left.args[0]
@@ -8502,7 +8512,7 @@ def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
 
 
 def _write_bug(world: World) -> None:
-    traceback.print_exc(file=world.stderr)
+    write_stream(world.stderr, traceback.format_exc())
     tell(world, f"minieval {__version__}: this is a bug in minieval, not a verdict on the model")
 
 

@@ -107,7 +107,7 @@ class Quality(GateTest):
 
     def test_an_improvement_can_be_required(self) -> None:
         self.assertEqual(gate(flips(0, 6, 20), "require_improvement").decision, "ACCEPT")
-        self.assert_rejected(gate(flips(0, 5, 20), "require_improvement"), "quality", "required")
+        self.assert_rejected(gate(flips(0, 5, 20), "require_improvement"), "improvement", "required")
         below = gate(flips(0, 6, 20), "require_improvement", min_effect=0.5)
         self.assert_rejected(below, "quality", "below the minimum effect")
 
@@ -129,7 +129,7 @@ class SeveralCandidates(GateTest):
         self.assertEqual([report.decision for report in two], ["ACCEPT"] * 2)
         self.assert_noted(two[0], "Holm p = 0.0625")
         for report in self.many(flips(0, 6, 20), flips(0, 6, 20), require_improvement=True):
-            self.assert_rejected(report, "quality", "improvement is required")
+            self.assert_rejected(report, "improvement", "is required")
 
     def test_a_regression_is_never_corrected_away(self) -> None:
         for report in self.many(*[flips(6, 0, 20)] * 5):
