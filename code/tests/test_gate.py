@@ -109,7 +109,7 @@ class Quality(GateTest):
         self.assertEqual(gate(flips(0, 6, 20), "require_improvement").decision, "ACCEPT")
         self.assert_rejected(gate(flips(0, 5, 20), "require_improvement"), "improvement", "required")
         below = gate(flips(0, 6, 20), "require_improvement", min_effect=0.5)
-        self.assert_rejected(below, "quality", "below the minimum effect")
+        self.assert_rejected(below, "improvement", "below the minimum effect")
 
     def test_a_tag_named_twice_counts_once(self) -> None:
         tagged = run((case("a", "1", tags=("x", "x")), case("b", "1", tags=("x",))))

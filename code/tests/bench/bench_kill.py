@@ -131,6 +131,8 @@ class Campaign:
         for kill in self.kills:
             later = {(str(case), seed) for _, case, seed in self.script.asked[kill.asked :]}
             again += len(later & kill.kept)
+            if kill.place == "all done":  # nothing was lost, and the journal is gone
+                continue
             cost = kill.asked - len(kill.kept) - lost
             most, lost = max(most, cost), lost + cost
         return again, most

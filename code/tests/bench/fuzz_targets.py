@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import random
-import socket
-import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Callable, NamedTuple, Optional
-from xml.etree import ElementTree
+from typing import Any, Callable, NamedTuple
 
-import helpers
+from fuzz_lab import HEADERS, REPLIES, STATUSES, Lab, Run, http, pure
 from mutations import ODD_TEXTS, json_bytes, mangled, mutated, mutated_json, mutated_lines, mutated_xml
-from rehearsal import ANSWERS, OPS, m
+from rehearsal import helpers, m
 
-FIXTURES = helpers.CODE / "fixtures"
-DOCUMENTED = (m.UsageError, m.ProviderError, m.RegexTimeout, ValueError)
-Run = Callable[[bytes], Optional[str]]
 Input = tuple[bytes, Run]
 
 
@@ -42,135 +32,245 @@ def target(weight: int, is_json: bool = True) -> Callable[[Any], Any]:
     return register
 
 
-def reply(text: str, **more: Any) -> dict[str, Any]:
-    """A chat completion."""
-    message = {"role": "assistant", "content": text, **more}
-    usage = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "x", "model": "m", "system_fingerprint": "f", "choices": [choice], "usage": usage}
+def variant(rng: random.Random, *variants: list[str]) -> list[str]:
+    return rng.choice(variants)
 
 
-REPLIES: tuple[Any, ...] = (
-    reply("ok"),
-    reply('{"a": 1}'),
-    reply("<think>x</think> 42"),
-    reply('{"reason": "r", "pass": true, "score": 1}'),
-    {**reply(""), "choices": [{"message": {"content": [{"type": "text", "text": "ok"}, {"type": "image"}]}}]},
-    reply("", refusal="no", tool_calls=[{"id": "c", "function": {"name": "f", "arguments": "{}"}}]),
-    {"error": {"message": "bad", "type": "invalid_request_error", "param": "seed", "code": "unsupported"}},
-    {"error": {"message": "x", "code": 429, "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
-    {"detail": [{"loc": ["body", 0], "msg": "field required"}]},
-    [{"error": {"message": "in a list", "status": "RESOURCE_EXHAUSTED"}}],
-)
-HEADERS = (
-    {}, {"retry-after": "3"}, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {"content-type": "text/event-stream"},
-    {"retry-after": "-1e9"}, {"retry-after": "Mon, 99 Foo 99999999 99:99:99 +9999"}, {"location": "http://u:p@h/x?k=s"},
-    {"server": "\x1b]0;x\x07"}, {"content-type": "text/html"}, {"retry-after": "9" * 400},
-)  # fmt: skip
-STATUSES = (200, 200, 200, 201, 204, 301, 400, 401, 404, 418, 429, 500, 503, 529)
+@target(5)
+def suites(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_json(rng.choice(lab.suites), lab.suite, rng)
+    argv = variant(
+        rng,
+        ["run", "--dry-run", "--model", "m", "--suite"],
+        ["run", "--dry-run", "--model", "m", "--suite"],
+        ["prove", "--strict", "--json", "--suite"],
+        ["prove", "--results", lab.path("base.json"), "--suite"],
+        ["promptfoo-config", "--suite"],
+        ["plan", "--drop", "0.1", "--suite"],
+        ["rescore", "--results", lab.path("base.json"), "--suite"],
+    )
+    return data, lambda data: lab.check(*argv, lab.write("s.json", data))
 
 
-class Endpoint:
-    """Answers every connection with the bytes that stand in `answer`, then closes it."""
+@target(5)
+def results(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_json(lab.results, lab.results, rng)
+    r, base = lab.path("r.json"), lab.path("base.json")
+    out = ("--out", lab.path("o.json"), "--junit", lab.path("o.xml"), "--markdown", lab.path("o.md"))
+    argv = variant(
+        rng,
+        ["gate", "--baseline", base, "--candidate", r, "--json", *out],
+        ["gate", "--baseline", r, "--candidate", base, *out],
+        ["gate", "--baseline", base, "--candidate", r, "--candidate", base, "--anchor", r, "--margin", "0.1"],
+        ["gate", "--baseline", r, "--candidate", r, "--require-improvement", "--test", "sign-flip", "--json"],
+        ["rescore", "--suite", lab.path("suite.json"), "--results", r, "--out", lab.path("o.json")],
+        ["ledger", "build", r, "--out", lab.path("o.json")],
+        ["prove", "--suite", lab.path("suite.json"), "--results", r],
+        ["plan", "--drop", "0.1", "--results", base, r],
+        ["plan", "--false-alarms", r, base, "--trials", "5", "--json"],
+        ["baseline", "update", "--baseline", r, "--candidate", base, "--reason", "r"],
+        ["baseline", "update", "--baseline", lab.path("o.json"), "--candidate", r, "--reason", "r"],
+    )
+    reports = ("o.json", "o.xml") if "--junit" in argv else ("o.json",)
 
-    def __init__(self) -> None:
-        self.answer = b""
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
-        threading.Thread(target=self._serve, daemon=True).start()
+    def run(data: bytes) -> str | None:
+        lab.write("r.json", data)
+        return lab.check(*argv, reports=reports)
 
-    def _serve(self) -> None:
-        while True:
-            connection, _ = self._socket.accept()
-            with contextlib.suppress(OSError), connection:
-                data = b""
-                while b"\r\n\r\n" not in data:
-                    data += connection.recv(65_536) or b"\r\n\r\n"
-                connection.sendall(self.answer)
-
-
-class Lab:
-    """Valid documents of every kind in a folder, and the ways to run a mutated one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.endpoint = folder, Endpoint()
-        self.suite: dict[str, Any] = json.loads((Path(__file__).with_name("fuzz_suite.json")).read_text("utf-8"))
-        self.suites = [self.suite, json.loads(Path(OPS).read_text("utf-8"))]
-        self.write("suite.json", json.dumps(self.suite).encode())
-        suite = m.load_suite(self.path("suite.json"))
-        answers = {c.id: ["ok", "no"] if c.id == "text" else "ok 42 'yes'" for c in suite.cases if not c.skip}
-        self.answers = {"models": {"m": {"answers": answers}, "j": {"judge": True}}, "faults": [{"every": 7, "delay_s": 0}]}
-        self.write("answers.json", json.dumps(self.answers).encode())
-        with m.serving(m.load_script(suite, self.path("answers.json"))) as stub:
-            for name in ("base.json", "cand.json"):
-                self.must("run", *self.asked(stub.base_url), "--samples", "2", "--out", self.path(name))
-        self.must("ledger", "build", self.path("base.json"), "--out", self.path("ledger.json"))
-        self.must("calibrate", "--labels", str(FIXTURES / "human-labels.jsonl"), "--judge", "keyword", "--min-kappa", "0",
-                  "--out", self.path("judge.json"))  # fmt: skip
-        self.must("baseline", "update", "--baseline", self.path("log.json"), "--candidate", self.path("base.json"),
-                  "--reason", "r")  # fmt: skip
-        self.results, self.ledger, self.record = map(self.read, ("base.json", "ledger.json", "judge.json"))
-        self.decision = json.loads((folder / "log.json.decisions.jsonl").read_text("utf-8"))
-        self.labels = [json.loads(line) for line in (FIXTURES / "human-labels.jsonl").read_text("utf-8").splitlines()[:6]]
-        self.trained = [json.loads(s) for s in (FIXTURES / "train-sample.jsonl").read_text("utf-8").splitlines()[:6]]
-        self.junits = [path.read_text("utf-8") for path in sorted((FIXTURES / "junit").rglob("*.xml"))]
-        self.journal = self.cut_journal()
-
-    def asked(self, url: str) -> list[str]:
-        return ["--suite", self.path("suite.json"), "--base-url", url, "--model", "m", "--judge", "keyword"]
-
-    def cut_journal(self) -> list[Any]:
-        """The lines of a run that an outage ended."""
-        self.endpoint.answer = http(200, {}, json.dumps(reply("ok")).encode())
-        out = self.path("journal.json")
-        self.command("run", *self.asked(self.endpoint.url), "--max-time", "0.001", "-j", "1", "--out", out)
-        return [json.loads(line) for line in Path(out + ".journal").read_text("utf-8").splitlines()]
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def write(self, name: str, data: bytes) -> str:
-        (self.folder / name).write_bytes(data)
-        return self.path(name)
-
-    def read(self, name: str) -> Any:
-        return json.loads((self.folder / name).read_text("utf-8"))
-
-    def command(self, *argv: str) -> helpers.Result:
-        return helpers.run(*argv, environ={"PATH": "/nowhere", "TERM": "dumb"})
-
-    def must(self, *argv: str) -> None:
-        found = self.command(*argv)
-        assert found.code in (0, 1), found
-
-    def check(self, *argv: str, reports: tuple[str, ...] = ()) -> str | None:
-        """The traceback of a command that has a bug, or what is wrong with what it wrote."""
-        for name in reports:
-            (self.folder / name).unlink(missing_ok=True)
-        found = self.command(*argv)
-        if found.code not in (0, 1, 2, 3) or "Traceback" in found.err:
-            return found.err or f"ExitError: code {found.code}"
-        with contextlib.suppress(FileNotFoundError):
-            for name in reports:
-                text = (self.folder / name).read_bytes().decode("utf-8")
-                ElementTree.fromstring(text) if name.endswith(".xml") else m.parse_json(text)
-        if "--json" in argv and found.code != 2:
-            m.parse_json(found.out)
-        return None
+    return data, run
 
 
-def http(status: int, headers: Any, body: bytes) -> bytes:
-    """An HTTP reply as it goes over the wire."""
-    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body
+@target(2)
+def journals(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_lines(lab.journal, lab.results, rng, fixed=rng.random() < 0.8)
+
+    def run(data: bytes) -> str | None:
+        lab.write("journal.json.journal", data)
+        lab.endpoint.answer = http(200, {}, json.dumps(REPLIES[0]).encode())
+        argv = ["run", *lab.asked(lab.endpoint.url), "--resume", "-j", "1", "--attempts", "1"]
+        return lab.check(*argv, "--out", lab.path("journal.json"), reports=("journal.json",))
+
+    return data, run
 
 
-def pure(function: Callable[..., Any]) -> Run:
-    """A function of the input's text, which may raise its documented errors."""
+@target(3)
+def ledgers(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_json(lab.ledger, lab.ledger, rng)
+    path, base = lab.path("l.json"), lab.path("ledger.json")
+    out = ("--json", "--junit", lab.path("o.xml"), "--markdown", lab.path("o.md"), "--min-runs", "1")
+    argv = variant(
+        rng,
+        ["check", "--ledger", path, "--baseline", base, *out],
+        ["check", "--ledger", base, "--baseline", path, "--flaky-budget", "1"],
+        ["check", "--ledger", path],
+        ["quarantine", "text", "--ledger", path, "--owner", "o", "--ticket", "t", "--until", "2099-01-01"],
+        ["rebaseline", "--ledger", path, "--baseline", lab.path("o.json"), "--reason", "r"],
+    )
+
+    def run(data: bytes) -> str | None:
+        lab.write("l.json", data)
+        return lab.check("ledger", *argv, reports=("o.xml",) if "--junit" in argv else ())
+
+    return data, run
+
+
+@target(2)
+def stub_answers(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_json(lab.answers, lab.answers, rng)
+    suite = m.load_suite(lab.path("suite.json"))
+
+    def script(text: str) -> None:
+        found = m.parse_stub_script(text, suite)
+        for model in found.models:
+            for seed, case in enumerate(suite.cases[:3]):
+                found.fault(case.id)
+                try:
+                    found.answer(model, m.case_messages(suite, case), seed)
+                except LookupError:
+                    pass
+
+    return data, pure(script)
+
+
+@target(2)
+def labels(lab: Lab, rng: random.Random) -> Input:
+    argv = ["calibrate", "--judge", "keyword", *variant(rng, ["--json"], [], ["--out", lab.path("o.json")])]
+    data = mutated_lines(lab.labels, lab.labels, rng)
+    return data, lambda data: lab.check(*argv, "--labels", lab.write("x.jsonl", data))
+
+
+@target(1)
+def records(lab: Lab, rng: random.Random) -> Input:
+    """Calibration records, alone and inside a results file."""
+    if rng.random() < 0.5:
+        data = mutated_json(lab.record, lab.results, rng)
+        return data, lambda data: lab.check(
+            "run", *lab.asked("http://127.0.0.1:9/"), "--attempts", "1", "--calibration", lab.write("x.json", data)
+        )
+    inside = {**lab.results, "calibration": mutated(lab.record, lab.results, rng)}
+    argv = ["gate", "--baseline", lab.path("base.json"), "--candidate"]
+    return json_bytes(inside, rng), lambda data: lab.check(*argv, lab.write("r.json", data))
+
+
+@target(2, is_json=False)
+def junit(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_xml(rng.choice(lab.junits), rng)
+    argv = ["ledger", "build", "--out", lab.path("o.json")]
+    return data, lambda data: lab.check(*argv, lab.write("x.xml", data), reports=("o.json",))
+
+
+@target(2)
+def run_logs(lab: Lab, rng: random.Random) -> Input:
+    rows = [{"run": f"r{i}", "case": "c", "passed": i != 1, "critical": True} for i in range(4)]
+    data = mutated_lines(rows, lab.ledger, rng)
+    argv = ["ledger", "build", "--endpoint", "e", "--out", lab.path("o.json")]
+    return data, lambda data: lab.check(*argv, lab.write("x.jsonl", data), reports=("o.json",))
+
+
+@target(1)
+def decision_logs(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_lines([lab.decision, lab.decision], lab.results, rng)
+    argv = ["gate", "--baseline", lab.path("base.json"), "--candidate", lab.path("cand.json")]
+
+    def run(data: bytes) -> str | None:
+        lab.write("base.json.decisions.jsonl", data)
+        try:
+            return lab.check(*argv)
+        finally:
+            (lab.folder / "base.json.decisions.jsonl").unlink()
+
+    return data, run
+
+
+if hasattr(m, "add_contamination"):
+
+    @target(2)
+    def training(lab: Lab, rng: random.Random) -> Input:
+        data = mutated_lines(lab.trained, lab.trained, rng)
+        argv = ["contamination", "--suite", lab.path("suite.json"), "--train"]
+        return data, lambda data: lab.check(*argv, lab.write("x.jsonl", data))
+
+
+@target(3)
+def wire(lab: Lab, rng: random.Random) -> Input:
+    """Whole HTTP replies to a run and its judge, some of them no HTTP."""
+    status, headers = rng.choice(STATUSES), rng.choice(HEADERS)
+    as_model = rng.random() < 0.3
+    data = mutated_json(rng.choice(REPLIES), lab.results, rng)
+    broken = random.Random(rng.random()) if rng.random() < 0.2 else None
+
+    def run(data: bytes) -> str | None:
+        answer = http(status, headers, data)
+        lab.endpoint.answer = mangled(answer, random.Random(1)) if broken else answer
+        argv = ["run", *lab.asked(lab.endpoint.url), "--attempts", "2", "--timeout", "2", "-j", "1"]
+        more = ["--judge", "j", "--junit", lab.path("o.xml")] if as_model else ["--out", lab.path("w.json")]
+        (lab.folder / "w.json.journal").unlink(missing_ok=True)
+        return lab.check(*argv, *more, reports=("o.xml",) if as_model else ("w.json",))
+
+    return data, run
+
+
+@target(5)
+def replies(lab: Lab, rng: random.Random) -> Input:
+    """`read_reply` and what a run does with the reply, without the wire."""
+    status, headers, secret = rng.choice(STATUSES), rng.choice(HEADERS), rng.choice(("ok", "sk-123456789012"))
 
     def run(data: bytes) -> None:
-        with contextlib.suppress(*DOCUMENTED):
-            function(data.decode("utf-8", "surrogatepass"))
+        try:
+            found = m.read_reply(status, headers, data, now_epoch=1.8e9, secrets=(secret,))
+        except m.ProviderError as error:
+            m.dropped_parameter(error, ("temperature", "seed"))
+            assert error.message and "\n" not in error.message, error.message
+            return
+        m.without_thinking(found)
+        m.cost_usd(found, m.Price(1.0, 2.0, 0.5))
+        m.read_judge_reply(found.text)
+        m.reply_flags(found)
 
-    return run
+    return mutated_json(rng.choice(REPLIES), lab.results, rng), run
+
+
+def _check(document: Any, output: str) -> None:
+    found = m.parse_assertion(document)
+    m.silence_passes(found)
+
+    def search(pattern: str, text: str) -> int | None:
+        return 0 if pattern in text else None
+
+    m.check_assertion(found, output, m.Tools(search, m.keyword_judge))
+
+
+@target(4)
+def assertions(lab: Lab, rng: random.Random) -> Input:
+    """`parse_assertion`, JSON Schema and the checkers on odd answers."""
+    known = [item for case in lab.suite["cases"] for item in case.get("assert", [])]
+    output = rng.choice([*ODD_TEXTS, '{"a": 1}', "ok 42", "[" * 600, "1e5000", "−1,536.5 %"])
+    data = json_bytes(mutated(rng.choice(known), known, rng), rng)
+    return data, pure(lambda text: _check(json.loads(text), output))
+
+
+TEXT_READERS: tuple[Callable[[str], Any], ...] = (
+    m.parse_json,
+    m.read_judge_reply,
+    m.find_numbers,
+    m.read_number,
+    m.rubric_phrases,
+    m.normal_base_url,
+    m.ecma_pattern,
+    m.strip_thinking,
+    m.last_decision,
+    m.case_lines,
+    lambda text: m.retry_after_s(text, 1.8e9),
+    lambda text: m.header_value(text, "key"),
+    lambda text: m.parse_schema(m.parse_json(text, decimals=True)),
+    lambda text: helpers.run("stats", *text.split()[:5]),
+)
+
+
+@target(2)
+def texts(lab: Lab, rng: random.Random) -> Input:
+    """Readers of foreign text, on odd texts, in a JSON string."""
+    seeds = [*ODD_TEXTS, "http://u:p@h:1/v1?k=v", "1,536.00 of 2", '{"pass": true}', "[0-9]\\d{2,}", "mcnemar 3 4"]
+    data = json.dumps("".join(rng.choice(seeds) for _ in range(rng.randint(1, 4)))).encode()
+    reader = rng.choice(TEXT_READERS)
+    return data, pure(lambda text: reader(str(json.loads(text))))

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import helpers
 from helpers import ANSWERS, OPS, PROGRAM, Script, m
 
-__all__ = ["ANSWERS", "ENVIRON", "OPS", "PROGRAM", "Bars", "Script", "Timed", "load", "m", "stub", "suite", "timed"]
+__all__ = ["ANSWERS", "ENVIRON", "OPS", "PROGRAM", "Bars", "Script", "Timed", "helpers", "load", "m", "stub", "suite", "timed"]
 
 
 _BYTECODE = tempfile.TemporaryDirectory(prefix="minieval-bench-")
