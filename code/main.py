@@ -4732,7 +4732,8 @@ def parse_sample(where: str, value: object) -> Sample:
 
 def _samples(where: str, value: object) -> tuple[Sample, ...]:
     samples = tuple(parse_sample(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
-    if [sample.seed for sample in samples] != list(range(len(samples))):
+    seeds = [sample.seed for sample in samples]
+    if seeds != sorted(set(seeds)):
         raise UsageError(f"{where}: seeds must be 0, 1, 2 ... in this order")
     return samples
 
@@ -4806,7 +4807,11 @@ def parse_results(text: str) -> Run:
         raise UsageError(f"has no {absent[0]!r}")
     for derived in ("schema", "summary"):
         found.pop(derived, None)
-    return Run(**found)
+    run = Run(**found)
+    gap = next((c.id for c in run.cases if [s.seed for s in c.samples] != list(range(len(c.samples)))), None)
+    if gap is not None and not run.incomplete:
+        raise UsageError(f"case {quoted(gap)}: samples: seeds must be 0, 1, 2 ... in a complete run")
+    return run
 
 
 def _pair_document(pair: Pair) -> dict[str, Any]:
@@ -6510,6 +6515,13 @@ class Stop:
             self.event.set()
 
 
+def _next(done: queue.SimpleQueue[tuple[Call | None, Any]]) -> tuple[Call | None, Any]:
+    """The next outcome; a wait without a limit could not be interrupted on Windows."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return done.get(timeout=0.5)
+
+
 def run_calls(
     calls: Sequence[Call],
     ask_one: Callable[[Call], Sample],
@@ -6541,7 +6553,7 @@ def run_calls(
     for _ in range(running):
         threading.Thread(target=work, daemon=True).start()
     while running:
-        call, outcome = done.get()
+        call, outcome = _next(done)
         if call is not None:
             arrived(call, outcome)
         elif outcome is None:
@@ -8450,8 +8462,7 @@ class _Usage(Exception):
 
 class _Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        if message:
-            sys.stderr.write(message)
+        self._print_message(message or "", sys.stderr)
         raise _Usage(status)
 
 
@@ -8517,13 +8528,12 @@ def _write_bug(world: World) -> None:
 
 
 def _leave_streams() -> None:
-    """Flushes stdout; when its reader went away, gives it somewhere to be flushed at exit."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Flushes the streams; one whose reader went away gets somewhere to be flushed at exit."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -134,6 +134,7 @@ class SeveralCandidates(GateTest):
     def test_a_regression_is_never_corrected_away(self) -> None:
         for report in self.many(*[flips(6, 0, 20)] * 5):
             self.assert_rejected(report, "quality", "regressed")
+            self.assertEqual(report.verdict, "regressed")
 
     def anchored(self, anchor: m.Run, baseline: m.Run, candidate: m.Run) -> m.GateReport:
         report = gate((baseline, candidate))

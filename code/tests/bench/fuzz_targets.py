@@ -45,7 +45,7 @@ def suites(lab: Lab, rng: random.Random) -> Input:
         ["run", "--dry-run", "--model", "m", "--suite"],
         ["prove", "--strict", "--json", "--suite"],
         ["prove", "--results", lab.path("base.json"), "--suite"],
-        ["promptfoo-config", "--suite"],
+        ["promptfoo-config", "--base-url", "http://h/v1", "--judge", "j", "--suite"],
         ["plan", "--drop", "0.1", "--suite"],
         ["rescore", "--results", lab.path("base.json"), "--suite"],
     )

@@ -60,6 +60,7 @@ def nested(depth: int) -> Any:
 def mutated(value: Any, donor: Any, rng: random.Random) -> Any:
     """The value with one to three changes of structure."""
     value = copy.deepcopy(value)
+    change = rng.choice((_change, _change_gently))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         found = list(places(value))
         # shallow places are few and deep ones many: give both a chance
@@ -91,6 +92,29 @@ def _change(parent: Any, last: Any, rng: random.Random, donor: Any) -> None:
         parent[last] = rng.choice((-item, item + 1, item * 1000, float(item), str(item), bool(item)))
     else:
         parent[last] = odd_value(rng, donor)
+
+
+def _change_gently(parent: Any, last: Any, rng: random.Random, donor: Any) -> None:
+    """Another value of the same kind, so that a careful reader lets it in."""
+    item = parent[last]
+    if isinstance(item, bool):
+        parent[last] = not item
+    elif isinstance(item, int):
+        parent[last] = rng.choice((0, 1, 2, 3, item + 1, 10_000, 10**9, 2**53 + 1))
+    elif isinstance(item, float):
+        parent[last] = rng.choice((0.0, 1e-300, 5e-324, 0.1, 1.0, 999999999999.9, item * 3))
+    elif isinstance(item, str):
+        cut = rng.randint(0, len(item))
+        parent[last] = rng.choice((item[:cut] + rng.choice(ODD_TEXTS) + item[cut:], rng.choice(ODD_TEXTS) or "x"))
+    elif isinstance(parent, list) and isinstance(item, dict):
+        twin = copy.deepcopy(item)
+        if isinstance(twin.get("id"), str):
+            twin["id"] += rng.choice(ODD_TEXTS) + "'"
+        parent.insert(rng.randint(0, len(parent)), twin) if rng.random() < 0.5 else parent.remove(item)
+    elif isinstance(item, list):
+        rng.shuffle(item)
+    elif isinstance(parent, dict) and rng.random() < 0.5:
+        del parent[last]
 
 
 def json_bytes(value: Any, rng: random.Random) -> bytes:
