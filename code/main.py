@@ -383,11 +383,11 @@ class CaseResult:
     golden: bool = False
     has_rubric: bool = False
 
-    @property
+    @functools.cached_property
     def passes(self) -> int:
         return sum(sample.verdict == PASS for sample in self.samples)
 
-    @property
+    @functools.cached_property
     def verdict(self) -> str:
         """pass, fail, error (any sample without an answer) or skipped."""
         if self.skip is not None:
@@ -428,10 +428,7 @@ class Run:
 
 # Text in, plain values out, strictly: what two parsers could read in two ways is refused.
 
-MAX_JSON_DEPTH = 500  # fixed, so that the answer does not hang on Python's recursion limit
 MAX_JSON_DIGITS = 4300  # CPython's own limit since 3.10.7; here also where Python has none
-
-_JSON_BRACKETS = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{\]}]', re.DOTALL)  # a string is one match
 
 
 class JsonError(ValueError):
@@ -454,8 +451,8 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     """The value that a JSON text stands for (RFC 8259), read strictly.
 
     With `decimals` numbers with a fraction or an exponent are `Decimal`, else `float`.
-    Refused with `JsonError`: NaN and Infinity, a float beyond the range, duplicate keys, more than
-    500 levels, more than 4,300 digits, empty text. A lone surrogate escape is kept. With
+    Refused with `JsonError`: NaN and Infinity, a float beyond the range, duplicate keys,
+    nesting that Python's stack cannot hold, more than 4,300 digits, empty text. A lone surrogate escape is kept. With
     `lenient_strings` a string may hold a raw newline, which judges often write.
 
     >>> parse_json('{"a": [1, 2.50]}', decimals=True)
@@ -464,7 +461,6 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     if not text.strip(" \t\r\n"):
         raise JsonError("empty text where JSON was expected")
     try:
-        _refuse_deep_json(text)
         return json.loads(
             text,
             strict=not lenient_strings,
@@ -476,6 +472,8 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise JsonError(f"not JSON at {where}: {error.msg}") from None
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
 
 
 def canonical_json(value: Any) -> str:
@@ -490,17 +488,6 @@ def sha256_of(value: Any) -> str:
     '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
     """
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
-
-
-def _refuse_deep_json(text: str) -> None:
-    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
-        return
-    depth = 0
-    for match in _JSON_BRACKETS.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
-        if depth > MAX_JSON_DEPTH:
-            problem = f"nested too deeply (over {MAX_JSON_DEPTH} levels)"
-            raise json.JSONDecodeError(problem, text, match.start())
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -3005,13 +2992,14 @@ MCNEMAR, SIGN_FLIP = "mcnemar", "sign-flip"
 
 @dataclass(frozen=True)
 class GateOptions:
-    """What the caller allows or demands beyond the policy; `today` is a UTC day."""
+    """What the caller allows or demands beyond the policy; `today` is a UTC day, by default one on
+    which no quarantine is in force."""
 
     require_improvement: bool = False
     allow_edited: bool = False
     allow_judge_change: bool = False
     test: str = "auto"
-    today: str = ""
+    today: str = "9999-12-31"
 
 
 class Reason(NamedTuple):
@@ -3441,6 +3429,8 @@ def _samples_agree(given: GateInput) -> Iterator[str]:
 @gate_note
 def _coverage(given: GateInput) -> Iterator[str]:
     pairing = given.pairing
+    if given.baseline == given.candidate:
+        yield "baseline and candidate are the same run: nothing was compared"
     if pairing.new:
         yield f"new cases, not compared: {names(case.id for case in pairing.new)}"
     if pairing.edited:
@@ -3558,6 +3548,10 @@ def _answers_to_look_at(given: GateInput) -> Iterator[str]:
 @gate_note
 def _quarantined(given: GateInput) -> Iterator[str]:
     entries = _in_force(given.policy, given.options.today)
+    mixed = {pair.id for pair in given.pairing.quarantined}
+    idle = [name for name in entries if name not in mixed]
+    if idle:
+        yield f"quarantine entries without effect here: {names(idle)}"
     for pair in given.pairing.quarantined:
         entry = entries[pair.id]
         since = f", since {entry.since}" if entry.since else ""
@@ -3755,14 +3749,17 @@ class Observation(NamedTuple):
     case: str
     passed: bool | None
     critical: bool = False
+    source: str = ""  # results, log or junit: a case is expected in every run of its own kind
 
 
 class LedgerCase(NamedTuple):
-    """How often a case passed: `passes` of `runs`."""
+    """How often a case passed: `passes` of `runs`, which are fewer than `expected` when some run
+    gave no verdict (0: as many as the ledger has)."""
 
     passes: int
     runs: int
     critical: bool = False
+    expected: int = 0
 
 
 @dataclass(frozen=True)
@@ -3807,19 +3804,22 @@ def build_ledger(
 ) -> Ledger:
     """Counts the observations. A case seen twice in a run passed only if it passed both times.
     Raises UsageError when there is none: nothing observed is no evidence."""
-    seen: dict[str, dict[str, bool | None]] = {}
-    runs, critical = set(), set()
-    for run, case, passed, is_critical in observations:
+    seen: dict[str, dict[tuple[str, str], bool | None]] = {}
+    runs: set[tuple[str, str]] = set()
+    critical = set()
+    for name, case, passed, is_critical, source in observations:
+        run = (source, name)
         runs.add(run)
         critical |= {case} if is_critical else set()
         before = seen.setdefault(case, {}).get(run, True)
         seen[case][run] = None if None in (passed, before) else bool(passed and before)
     if not seen:
         raise UsageError("nothing to evaluate: the sources hold no result of any case")
-    cases = {}
+    cases, of_source = {}, Counter(source for source, _ in runs)
     for case, by_run in sorted(seen.items()):
         verdicts = [passed for passed in by_run.values() if passed is not None]
-        cases[case] = LedgerCase(sum(verdicts), len(verdicts), case in critical)
+        expected = sum(of_source[source] for source in {source for source, _ in by_run})
+        cases[case] = LedgerCase(sum(verdicts), len(verdicts), case in critical, expected)
     return Ledger(cases, len(runs), fixtures, endpoint, created)
 
 
@@ -3828,13 +3828,13 @@ def run_observations(run: Run, name: str) -> Iterator[Observation]:
     for case in run.cases:
         for sample in () if case.golden else case.samples:
             passed = None if sample.error else sample.verdict == PASS
-            yield Observation(f"{name}#{sample.seed}", case.id, passed, case.critical)
+            yield Observation(f"{name}#{sample.seed}", case.id, passed, case.critical, "results")
 
 
 def run_endpoint(run: Run) -> str:
     """The endpoint that a run's samples came from: host, model requested and served."""
     served = sorted({s.model for case in run.cases for s in case.samples if s.model})
-    host = urllib.parse.urlsplit(run.endpoint).netloc or run.endpoint
+    host = urllib.parse.urlsplit(run.endpoint).hostname or run.endpoint
     return f"{host} {run.model} served as {', '.join(served) or 'unknown'}"
 
 
@@ -3857,7 +3857,7 @@ def parse_run_log(text: str) -> list[Observation]:
                 raise UsageError(f"line {number}: {error}") from None
             if not {"run", "case", "passed"} <= set(found):
                 raise UsageError(f"line {number}: needs run, case and passed")
-            rows.append(Observation(**found))
+            rows.append(Observation(**found, source="log"))
     return rows
 
 
@@ -3876,7 +3876,7 @@ def parse_junit(text: str, run: str) -> list[Observation]:
         kinds = {child.tag.rpartition("}")[2] for child in element}
         failed = kinds & {"failure", "flakyFailure", "rerunFailure", "flakyError", "rerunError"}
         passed = False if failed else None if kinds & {"error", "skipped"} else True
-        rows.append(Observation(run, name or "(no name)", passed))
+        rows.append(Observation(run, name or "(no name)", passed, source="junit"))
     if not rows:
         raise UsageError("holds no testcase")
     return rows
@@ -3897,23 +3897,28 @@ def _case_decision(
     today: str,
 ) -> tuple[str, str, str]:  # fmt: skip
     """(state, decision, reason) by the table of the design, first fitting row first."""
-    if case.runs < ledger.runs:
-        return "runs missing", BLOCK, f"{ledger.runs - case.runs} of {ledger.runs} runs gave no verdict"
+    before = baseline.cases.get(name) if baseline else None
+    critical = case.critical or (before is not None and before.critical)
+    expected = case.expected or ledger.runs
+    if case.runs < expected:
+        return "runs missing", BLOCK, f"{expected - case.runs} of {expected} runs gave no verdict"
     if case.runs < least:
         return "too few runs", BLOCK, f"{case.runs} of {least}: 1 of 1 is no evidence"
     if case.passes == case.runs:
+        if entry and entry.until < today and case.runs < RUNS_TO_LEAVE_QUARANTINE:
+            ended = f"its quarantine ended on {entry.until}, and leaving it needs"
+            return "stable-pass", BLOCK, f"{ended} {RUNS_TO_LEAVE_QUARANTINE} such runs"
         if entry and case.runs < RUNS_TO_LEAVE_QUARANTINE:
             return "stable-pass", MERGE, f"leaving quarantine needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
         return "stable-pass", MERGE, "passed every run"
     if case.passes == 0:
-        before = baseline.cases.get(name) if baseline else None
-        if before is not None and before.runs and before.passes == 0 and not case.critical:
+        if before is not None and before.runs and before.passes == 0 and not critical:
             return "stable-fail", MERGE, "a known gap: the baseline ledger holds it as stable-fail too"
         word = "a regression, not noise" if before is not None and before.passes else "fails every run"
         return "stable-fail", BLOCK, word
     if 5 * case.passes < 3 * case.runs:
         return "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"
-    if case.critical:
+    if critical:
         return "flaky, mostly passing", BLOCK, "critical"
     if entry is None:
         return "flaky, mostly passing", QUARANTINE, "without a quarantine entry: counts against the budget"
@@ -3957,9 +3962,10 @@ def check_ledger(
             f"the budget is {budget}"
         )
     notes = [] if baseline else ["there is no baseline ledger: known gaps and changes cannot be told"]
-    low = wilson_interval(ledger.runs, ledger.runs)
+    runs = max((case.runs for case in ledger.cases.values()), default=0)
+    low = wilson_interval(runs, runs)
     if low is not None:
-        notes.append(f"{ledger.runs} of {ledger.runs} shows a pass rate of at least {low.low:.2f}, no more")
+        notes.append(f"{runs} of {runs} shows a pass rate of at least {low.low:.2f}, no more")
     return LedgerReport(tuple(decisions), tuple(blocks), tuple(notes))
 
 
@@ -4811,6 +4817,11 @@ def parse_results(text: str) -> Run:
     gap = next((c.id for c in run.cases if [s.seed for s in c.samples] != list(range(len(c.samples)))), None)
     if gap is not None and not run.incomplete:
         raise UsageError(f"case {quoted(gap)}: samples: seeds must be 0, 1, 2 ... in a complete run")
+    for case in () if run.incomplete else run.cases:
+        if case.samples and (case.min_pass or 0) > len(case.samples):
+            raise UsageError(
+                f"case {quoted(case.id)}: min_pass is {case.min_pass}, and it has {len(case.samples)} samples"
+            )
     return run
 
 
@@ -4878,6 +4889,7 @@ def ledger_document(ledger: Ledger) -> dict[str, Any]:
 _LEDGER_CASE_FIELDS: Mapping[str, Field] = {
     "passes": whole_field,
     "runs": whole_field,
+    "expected": whole_field,
     "critical": flag_field,
     "rate": any_field,
     "interval": any_field,
@@ -4888,7 +4900,7 @@ def _ledger_case(where: str, value: object) -> LedgerCase:
     found = read_fields(where, value, _LEDGER_CASE_FIELDS)
     if not {"passes", "runs"} <= set(found) or found["passes"] > found["runs"]:
         raise UsageError(f"{where}: needs passes and runs, and no more passes than runs")
-    return LedgerCase(found["passes"], found["runs"], found.get("critical", False))
+    return LedgerCase(found["passes"], found["runs"], found.get("critical", False), found.get("expected", 0))
 
 
 _LEDGER_FIELDS: Mapping[str, Field] = {
@@ -5243,7 +5255,7 @@ def render_gate_markdown(report: GateReport) -> str:
             f"| {role} | {markdown_text(run.model)} | {summary.passed} of {summary.cases} "
             f"| {_interval(summary.interval)} |"
         )
-    lines += ["", *(line for line in _comparison_lines(report)), ""]
+    lines += ["", *_comparison_lines(report), " ".join(line.strip() for line in _sight_lines(report)), ""]
     lines += [f"- **{reason.kind}**: {markdown_text(reason.text, 600)}" for reason in report.reasons]
     flips = [("regressed", p) for p in report.comparison.regressed]
     flips += [("improved", p) for p in report.comparison.improved]
@@ -7791,7 +7803,7 @@ def add_ledger(commands: Commands) -> None:
     )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="count passes of runs from results, logs and JUnit XML")
-    build.add_argument("sources", nargs="+", help="results, a JSONL log of run, case, passed, or JUnit XML")
+    build.add_argument("sources", nargs="+", help="results, logs, JUnit XML; a folder of it is one run")
     sample = actions.add_parser(
         "sample", help="run a test command several times, and build from what it wrote"
     )
@@ -7872,13 +7884,25 @@ def _fixtures_digest(patterns: Sequence[str]) -> str:
     return sha256_of(digests)
 
 
+def _source_files(sources: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(file, its run) of the sources. A folder is one run: Surefire writes a file a class."""
+    for source in sources:
+        if not os.path.isdir(source):
+            yield source, source
+            continue
+        paths = sorted(glob.glob(os.path.join(glob.escape(source), "**", "*.xml"), recursive=True))
+        if not paths:
+            raise UsageError(f"{source}: holds no JUnit XML")
+        yield from ((path, source) for path in paths)
+
+
 def _observe(sources: Sequence[str]) -> tuple[list[Observation], list[Run]]:
     observations, runs = [], []
-    for path in sources:
+    for path, run in _source_files(sources):
         text = read_text(path)
         start = text.lstrip()[:1]
         if start == "<":
-            observations += load(path, functools.partial(parse_junit, run=path))
+            observations += load(path, functools.partial(parse_junit, run=run))
         elif RESULTS_SCHEMA.rpartition("/")[0] in text[-4_000:] or '"cases": [' in text[:20_000]:
             runs.append(load_run(path))
             observations += run_observations(runs[-1], path)
@@ -7989,11 +8013,12 @@ def _ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
         }
         for ledger in (old, new)
     ]
+    entries = {entry.case: entry for entry in (*old.quarantine, *new.quarantine)}
     record = decision_record(
         "ledger rebaseline", utc(world), who_decides(world), reason, environment(world), *values
     )
     append_text(decision_log(args.baseline), record)
-    _write_ledger(args.baseline, replace(new, quarantine=(*old.quarantine, *new.quarantine)), world)
+    _write_ledger(args.baseline, replace(new, quarantine=tuple(entries.values())), world)
     return EXIT_OK
 
 
@@ -8390,6 +8415,54 @@ def cmd_promptfoo_config(args: argparse.Namespace, world: World) -> int:
     return EXIT_OK
 
 
+# --- init -----------------------------------------------------------------------------------------
+
+# Destination -> what is shipped. The program goes along, so that hook and workflow install nothing.
+INIT_FILES = {
+    "evals/suite.json": ("fixtures", "init", "suite.json"),
+    "evals/stub-answers.json": ("fixtures", "init", "stub-answers.json"),
+    "evals/minieval.py": (os.path.basename(__file__),),
+    ".githooks/pre-push": ("fixtures", "init", "pre-push"),
+    ".github/workflows/eval-gate.yml": ("fixtures", "init", "eval-gate.yml"),
+    ".github/pull_request_template.md": ("fixtures", "init", "pull_request_template.md"),
+}
+_NEXT_STEPS = """
+next
+  1. try it         python3 evals/minieval.py prove --suite evals/suite.json --strict
+  2. the hook       git config core.hooksPath .githooks
+                    git add evals .github && git add --chmod=+x .githooks/pre-push
+  3. your endpoint  MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY in the environment; on GitHub the
+                    variables MODEL_BASE_URL, MODEL_NAME and BASELINE_MODEL, the secret MODEL_API_KEY
+  4. your cases     replace those of evals/suite.json; say in `why` what breaks for whom
+"""
+
+
+def add_init(commands: Commands) -> None:
+    parser = command(
+        commands, "init", "write a starter suite, the workflow and the hook into a repository",
+        "init my-repository", cmd_init,
+    )  # fmt: skip
+    parser.add_argument(
+        "folder", nargs="?", default=".", metavar="DIR", help="the repository (default: here)"
+    )
+
+
+def cmd_init(args: argparse.Namespace, world: World) -> int:
+    """All files or none: what is there already is never overwritten."""
+    paths = {os.path.join(args.folder, *name.split("/")): source for name, source in INIT_FILES.items()}
+    there = [path for path in paths if os.path.lexists(path)]
+    if there:
+        raise UsageError("nothing written; move away first: " + ", ".join(map(printable, there)))
+    texts = {path: read_text(shipped(*source)) for path, source in paths.items()}
+    for path, text in texts.items():
+        write_text(path, [text.replace("\r\n", "\n")])
+        if os.path.basename(path) == "pre-push":
+            os.chmod(path, os.stat(path).st_mode | 0o111)
+        say(world, f"wrote {printable(path)}")
+    say(world, _NEXT_STEPS.strip("\n"))
+    return EXIT_OK
+
+
 # --- demo -----------------------------------------------------------------------------------------
 
 DEMO_VERDICTS = {
@@ -8442,6 +8515,7 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
 
 COMMANDS = (
     add_demo,
+    add_init,
     add_run,
     add_gate,
     add_plan,
@@ -8510,6 +8584,9 @@ def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
         code = left.args[0]
     except UsageError as error:
         tell(world, f"minieval: {printable(str(error))}")
+        code = EXIT_USAGE
+    except RecursionError:
+        tell(world, "minieval: an input is nested too deeply")
         code = EXIT_USAGE
     except KeyboardInterrupt:
         tell(world, "minieval: interrupted")

@@ -45,16 +45,36 @@ def suites(lab: Lab, rng: random.Random) -> Input:
         ["run", "--dry-run", "--model", "m", "--suite"],
         ["prove", "--strict", "--json", "--suite"],
         ["prove", "--results", lab.path("base.json"), "--suite"],
-        ["promptfoo-config", "--base-url", "http://h/v1", "--judge", "j", "--suite"],
+        ["promptfoo-config", "--base-url", "http://h/v1", "--model", "m", "--judge-model", "j", "--suite"],
         ["plan", "--drop", "0.1", "--suite"],
         ["rescore", "--results", lab.path("base.json"), "--suite"],
     )
     return data, lambda data: lab.check(*argv, lab.write("s.json", data))
 
 
+def repaired(data: bytes) -> bytes:
+    """A results file whose stored verdicts and seeds follow from its samples, as a reader demands."""
+    try:
+        document = json.loads(data)
+        for case in document["cases"]:
+            for seed, sample in enumerate(case["samples"]):
+                passed = bool(sample["assertions"]) and all(item["passed"] for item in sample["assertions"])
+                sample.update(seed=seed, verdict="error" if sample["error"] else "pass" if passed else "fail")
+            verdicts = [sample["verdict"] for sample in case["samples"]]
+            needed = case.get("min_pass") or len(verdicts)
+            passed = verdicts.count("pass") >= needed
+            case["verdict"] = "error" if "error" in verdicts or not verdicts else "pass" if passed else "fail"
+            case["verdict"] = "skipped" if "skip" in case else case["verdict"]
+        return json.dumps(document).encode()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return data
+
+
 @target(5)
 def results(lab: Lab, rng: random.Random) -> Input:
     data = mutated_json(lab.results, lab.results, rng)
+    if rng.random() < 0.8:
+        data = repaired(data)
     r, base = lab.path("r.json"), lab.path("base.json")
     out = ("--out", lab.path("o.json"), "--junit", lab.path("o.xml"), "--markdown", lab.path("o.md"))
     argv = variant(

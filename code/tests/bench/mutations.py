@@ -89,7 +89,7 @@ def _change(parent: Any, last: Any, rng: random.Random, donor: Any) -> None:
         cut = rng.randint(0, len(item))
         parent[last] = item[:cut] + rng.choice(ODD_TEXTS) + item[cut:]
     elif kind < 0.7 and isinstance(item, (int, float)):
-        parent[last] = rng.choice((-item, item + 1, item * 1000, float(item), str(item), bool(item)))
+        parent[last] = rng.choice((-item, item + 1, item * 1000, item % 7 + 0.5, str(item), bool(item)))
     else:
         parent[last] = odd_value(rng, donor)
 
