@@ -13,35 +13,36 @@ never be wrong quietly: fail closed, say why, lose nothing.
     python3 code/main.py run --suite S --base-url URL --model M --out results.json
     python3 code/main.py gate --baseline old.json --candidate new.json
 
-Contents (each section uses only the sections before it; 3 to 20 are pure: no file, network,
+Contents (each section uses only the sections before it; 3 to 21 are pure: no file, network,
 clock, environment or global random)
 
      1. Constants
      2. Errors and records
      3. JSON text
      4. Untrusted text
-     5. Statistics
-     6. JSON Schema
-     7. Numbers in text
-     8. Judging
-     9. Assertions
-    10. Suites
-    11. Replies
-    12. Scoring
-    13. Gate
-    14. Planning
-    15. Ledger
-    16. Proving
-    17. Calibration
-    18. Promptfoo
-    19. Documents
-    20. Reports
-    21. World
-    22. HTTP
-    23. Runner
-    24. Stub server
-    25. Commands
-    26. Main
+     5. Fields
+     6. Statistics
+     7. JSON Schema
+     8. Numbers in text
+     9. Judging
+    10. Assertions
+    11. Suites
+    12. Replies
+    13. Scoring
+    14. Gate
+    15. Planning
+    16. Ledger
+    17. Proving
+    18. Calibration
+    19. Promptfoo
+    20. Documents
+    21. Reports
+    22. World
+    23. HTTP
+    24. Runner
+    25. Stub server
+    26. Commands
+    27. Main
 
 Glossary
 
@@ -102,9 +103,9 @@ import time
 import traceback
 import types
 import unicodedata
-import warnings
 import urllib.parse
 import urllib.request
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -155,11 +156,8 @@ class RegexTimeout(Exception):
 
 @dataclass(eq=False)
 class ProviderError(Exception):
-    """The endpoint gave no answer to grade. `message` is one safe line without any secret.
-
-    The kind decides what follows (RETRIED_KINDS, HOPELESS_KINDS). `attempts` counts what was sent
-    for this sample.
-    """
+    """The endpoint gave no answer to grade: `kind` decides what follows (RETRIED_KINDS,
+    HOPELESS_KINDS), `message` is one safe line without any secret."""
 
     kind: str
     message: str
@@ -217,13 +215,12 @@ class JudgeVerdict(NamedTuple):
 
 
 Judge = Callable[[str, str], JudgeVerdict]
-Search = Callable[[str, str], Optional[int]]
 
 
 class Tools(NamedTuple):
     """What checkers borrow from outside: a time-limited `search(pattern, text)` and a judge."""
 
-    search: Search
+    search: Callable[[str, str], int | None]
     judge: Judge | None = None
 
 
@@ -333,9 +330,7 @@ class AssertionResult(NamedTuple):
 
 class Sample(NamedTuple):
     """One completion of a case. `error` (kind, message) means no answer came; then nothing passed.
-
-    Latency is the last attempt's, cost excludes the judge. Unknown figures are None, never 0.
-    """
+    Latency is the last attempt's, cost excludes the judge. Unknown figures are None, never 0."""
 
     seed: int
     output: str | None = None
@@ -523,11 +518,8 @@ _XML_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN_ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>@~$:.-])")
 
 
-def _code_point(character: str) -> str:
-    code = ord(character)
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def printable(text: str) -> str:
@@ -536,10 +528,7 @@ def printable(text: str) -> str:
     >>> printable("red\\x1b[31m\\nnext")
     'red\\\\x1b[31m\\\\nnext'
     """
-    if text.isprintable():
-        return text
-    escapes = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(c if c.isprintable() else escapes.get(c) or _code_point(c) for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -561,8 +550,7 @@ def quoted(text: str, limit: int = 60) -> str:
 
 
 def neutral_line(line: str) -> str:
-    """A log line that a CI runner does not take for a workflow command: `::x` at its start, or
-    `##[x` anywhere."""
+    """A log line that a CI runner does not take for a command: `::x` first, or `##[x` anywhere."""
     line = line.replace("##[", "# #[")
     return f"| {line}" if line.lstrip().startswith("::") else line
 
@@ -575,7 +563,7 @@ def command_data(text: str, *, is_property: bool = False) -> str:
 
 def xml_text(text: str) -> str:
     """Text that XML 1.0 can hold: illegal characters are shown as escapes."""
-    return _XML_ILLEGAL.sub(lambda match: _code_point(match[0]), text)
+    return _XML_ILLEGAL.sub(lambda match: _escaped(match[0]), text)
 
 
 def markdown_text(text: str, limit: int = 200) -> str:
@@ -587,11 +575,7 @@ def markdown_text(text: str, limit: int = 200) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "case"), counted(0, "answer")
-    ('1 case', '0 answers')
-    """
+    """A number with its noun: `1 case`, `0 answers`."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
@@ -603,26 +587,115 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def invisible_difference(expected: str, got: str) -> str | None:
-    """Why two different texts look alike: white space, Unicode form, invisible characters."""
+    """Why two different texts look alike: the first view in which they are the same."""
     if len(expected) + len(got) > 20_000:
         return None
-    if expected.split() == got.split() or expected.strip() == got.strip():
-        return "differs only in white space"
-    if unicodedata.normalize("NFC", expected) == unicodedata.normalize("NFC", got):
-        return "differs only in Unicode form (equal after NFC)"
-    hidden = {c for c in {*got, *expected} if unicodedata.category(c) == "Cf"}
-    bare = [text.translate(dict.fromkeys(map(ord, hidden))).split() for text in (got, expected)]
-    if hidden and bare[0] == bare[1]:
-        return (
-            f"differs only in invisible characters ({', '.join(sorted(f'U+{ord(c):04X}' for c in hidden))})"
-        )
-    if unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", got):
-        return "differs only in Unicode form (equal after NFKC)"
-    return None
+    hidden = sorted(c for c in {*got, *expected} if unicodedata.category(c) == "Cf")
+    views: dict[str, Callable[[str], object]] = {
+        "white space": str.split,
+        "Unicode form (equal after NFC)": functools.partial(unicodedata.normalize, "NFC"),
+        f"invisible characters ({', '.join(f'U+{ord(c):04X}' for c in hidden)})": (
+            lambda text: "".join(c for c in text if c not in hidden).split()
+        ),
+        "Unicode form (equal after NFKC)": functools.partial(unicodedata.normalize, "NFKC"),
+    }
+    same = next((name for name, view in views.items() if view(expected) == view(got)), None)
+    return same and f"differs only in {same}"
 
 
 # ==================================================================================================
-# 5. Statistics
+# 5. Fields
+# ==================================================================================================
+
+# A field takes (place, JSON value) and gives what is kept, or raises a UsageError naming the place.
+Field = Callable[[str, Any], Any]
+_Kind = TypeVar("_Kind")
+
+
+def placed(where: str, read: Callable[..., _Kind], *given: Any) -> _Kind:
+    """What `read(*given)` gives; what it refuses is a UsageError that begins with the place."""
+    try:
+        return read(*given)
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def checked(
+    kind: type[_Kind], words: str, test: Callable[[_Kind], object] = lambda value: True
+) -> Callable[[str, Any], _Kind]:
+    """The field for values of exactly this kind (a whole number is a float too) that pass the test.
+
+    >>> checked(int, "a whole number")("case 'a': samples", True)
+    Traceback (most recent call last):
+    main.UsageError: case 'a': samples: must be a whole number, not true
+    """
+
+    def read(where: str, value: Any) -> _Kind:
+        if type(value) in ((int, float) if kind is float else (kind,)) and test(value):
+            return value  # type: ignore[no-any-return]
+        shown = shorten(str(value), 60) if type(value) in (int, float) else json_kind(value)
+        shown = quoted(value) if isinstance(value, str) else shown
+        raise UsageError(f"{where}: must be {words}, not {shown}")
+
+    return read
+
+
+text_field = checked(str, "a text that is not blank", str.strip)
+any_text_field = checked(str, "a text")
+flag_field = checked(bool, "true or false")
+count_field = checked(int, "a whole number from 1 to 10000", lambda n: 1 <= n <= 10_000)
+amount_field = checked(float, "a number from 0 to 1e12", lambda x: 0 <= x < 1e12)
+share_field = checked(float, "a share from 0 to 1", lambda x: 0 <= x <= 1)
+object_field = checked(dict, "an object")
+list_field = checked(list, "a list")
+
+
+def read_fields(
+    where: str, source: object, fields: Mapping[str, Field], required: Collection[str] = ()
+) -> dict[str, Any]:
+    """The object's values, each read by its field; no other key may be there, and all required."""
+    document = object_field(where, source)
+    for key in document:
+        if key not in fields:
+            raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
+    for key in required:
+        if key not in document:
+            raise UsageError(f"{where}: has no {quoted(key)}")
+    return {key: fields[key](f"{where}: {key}", value) for key, value in document.items()}
+
+
+def object_of(
+    fields: Mapping[str, Field], required: Collection[str] = (), make: Callable[..., Any] = dict
+) -> Field:
+    """The field for an object with these fields, kept as what `make` makes of them."""
+    return lambda where, value: make(**read_fields(where, value, fields, required))
+
+
+def list_of(item: Field) -> Field:
+    """The field for a list, kept as a tuple of its items."""
+    return lambda where, value: tuple(
+        item(f"{where}[{index}]", each) for index, each in enumerate(list_field(where, value))
+    )
+
+
+def map_of(item: Field) -> Field:
+    """The field for an object whose keys are free and whose values are alike."""
+    return lambda where, value: {
+        key: item(f"{where}: {quoted(key)}", each) for key, each in object_field(where, value).items()
+    }
+
+
+def read_lines(text: str, item: Field = lambda where, value: value) -> list[Any]:
+    """The values of a JSONL text, each read by the field; blank lines are allowed."""
+    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [item(where, placed(where, parse_json, line)) for where, line in lines]
+
+
+texts_field = list_of(text_field)
+
+
+# ==================================================================================================
+# 6. Statistics
 # ==================================================================================================
 
 SMALLEST_P = sys.float_info.min  # stands for a p that underflows: a p is never 0
@@ -1058,7 +1131,7 @@ def _tilted(points: Sequence[tuple[float, int]], tilt: float) -> tuple[float, fl
 
 
 # ==================================================================================================
-# 6. JSON Schema
+# 7. JSON Schema
 # ==================================================================================================
 
 # The part of JSON Schema 2020-12 that a contract needs. A schema is a part of the suite, so its
@@ -1451,7 +1524,7 @@ def ecma_pattern(pattern: str) -> str:
 
 
 # ==================================================================================================
-# 7. Numbers in text
+# 8. Numbers in text
 # ==================================================================================================
 
 # The numbers a person would read in an answer. A token is first taken at its longest (a run of
@@ -1607,7 +1680,7 @@ def render_numeric_javascript(
 
 
 # ==================================================================================================
-# 8. Judging
+# 9. Judging
 # ==================================================================================================
 
 JUDGE_TEMPLATE = """\
@@ -1643,21 +1716,18 @@ def rubric_phrases(rubric: str) -> list[str]:
 
 def keyword_judge(rubric: str, output: str) -> JudgeVerdict:
     """Passes when every phrase quoted in the rubric stands in the output, case-sensitive.
-
-    Raises ValueError for a rubric without a quoted phrase: it would pass anything.
-    """
+    ValueError: a rubric without a phrase would pass anything."""
     phrases = rubric_phrases(rubric)
     if not phrases:
         raise ValueError("the keyword judge needs at least one phrase in '...' or \"...\"")
     missing = [phrase for phrase in phrases if phrase not in output]
-    if missing:
-        return JudgeVerdict(False, "missing " + ", ".join(f"'{m}'" for m in missing), 0.0)
-    return JudgeVerdict(True, "found " + ", ".join(f"'{p}'" for p in phrases), 1.0)
+    told = ", ".join(f"'{phrase}'" for phrase in missing or phrases)
+    return JudgeVerdict(not missing, f"{'missing' if missing else 'found'} {told}", float(not missing))
 
 
 def judge_prompt(rubric: str, output: str) -> str:
-    """The request to a model judge. Block tags inside the judged text lose their brackets, so
-    that it can neither close its block nor open one; all other text stays as it is."""
+    """The request to a model judge. Only block tags inside the judged text lose their brackets, so
+    that it can neither close its block nor open one."""
     values = {"output": _BLOCK_TAG.sub(r"[\1]", output), "rubric": rubric}
     return re.sub(r"\{\{(output|rubric)\}\}", lambda match: values[match[1]], JUDGE_TEMPLATE)
 
@@ -1680,27 +1750,25 @@ def speaks_to_judge(output: str) -> bool:
     return bool(_BLOCK_TAG.search(output) or _PLANTED_VERDICT.search(output))
 
 
+def _verdict(reply: object) -> JudgeVerdict:
+    if not isinstance(reply, dict) or not isinstance(reply.get("pass"), bool):
+        raise ValueError("no boolean 'pass'")
+    score, reason = reply.get("score"), reply.get("reason", "")
+    if score is not None and not (type(score) in (int, float) and 0 <= score <= 1):
+        raise ValueError("its score is not a number from 0 to 1")
+    if not isinstance(reason, str):
+        raise ValueError("its reason is not a text")
+    return JudgeVerdict(reply["pass"], reason, None if score is None else float(score))
+
+
 def read_judge_reply(text: str) -> JudgeVerdict:
     """A judge's reply as a verdict: one JSON object, bare or in one fence, with a boolean `pass`.
-
-    Chat around it, a second object, a missing or non-boolean `pass`, duplicate keys, or a score
-    outside 0 to 1 make it unreadable: never a pass, never guessed.
-    """
+    Anything else is unreadable: never a pass, never guessed."""
     fenced = _FENCED.match(text)
     try:
-        reply = parse_json(fenced[1] if fenced else text, lenient_strings=True)
-    except JsonError as error:
+        return _verdict(parse_json(fenced[1] if fenced else text, lenient_strings=True))
+    except ValueError as error:
         return JudgeVerdict(None, f"judge reply unreadable ({error}): {quoted(text)}")
-    if not isinstance(reply, dict) or not isinstance(reply.get("pass"), bool):
-        return JudgeVerdict(None, f"judge reply has no boolean 'pass': {quoted(text)}")
-    score, reason = reply.get("score"), reply.get("reason", "")
-    if score is not None and (
-        isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1
-    ):
-        return JudgeVerdict(None, f"judge score is not a number from 0 to 1: {quoted(text)}")
-    if not isinstance(reason, str):
-        return JudgeVerdict(None, f"judge reason is not a text: {quoted(text)}")
-    return JudgeVerdict(reply["pass"], reason, None if score is None else float(score))
 
 
 def model_judge(ask: Callable[[str], tuple[str, JudgeVerdict]]) -> Judge:
@@ -1716,120 +1784,95 @@ def model_judge(ask: Callable[[str], tuple[str, JudgeVerdict]]) -> Judge:
 
 
 # ==================================================================================================
-# 9. Assertions
+# 10. Assertions
 # ==================================================================================================
 
+Source = Mapping[str, Any]
 Checker = Callable[[Any, str, Tools], Check]
 
 
-class AssertionType(NamedTuple):
-    """All that one type needs: `parse(source)` gives the compiled value or raises ValueError,
-    `check(value, output, tools)` judges, `promptfoo(source)` is the same assertion there."""
+def _same_in_promptfoo(source: Source) -> dict[str, Any]:
+    return {"type": source["type"], "value": source["value"]}
+
+
+def _is_negated(source: Source) -> bool:
+    return bool(source["type"].startswith("not-"))
+
+
+@dataclass
+class AssertionType:
+    """All that one type needs; it decorates its checker, `check(value, output, tools)`. `parse`
+    compiles the value or raises ValueError; `promptfoo` gives the same assertion there."""
 
     name: str
     help: str
-    parse: Callable[[Mapping[str, Any]], Any]
-    check: Checker
-    promptfoo: Callable[[Mapping[str, Any]], dict[str, Any]]
-    options: tuple[str, ...]
-    negatable: bool
-    silence_passes: bool
+    parse: Callable[[Source], Any]
+    promptfoo: Callable[[Source], dict[str, Any]] = _same_in_promptfoo
+    options: tuple[str, ...] = ()
+    negatable: bool = True
+    silence_passes: bool = False
+    check: Checker = field(init=False)
+
+    def __call__(self, check: Checker) -> Checker:
+        self.check = check
+        ASSERTION_TYPES[self.name] = self
+        return check
 
 
 ASSERTION_TYPES: dict[str, AssertionType] = {}
 
 
-def _same_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": source["type"], "value": source["value"]}
-
-
-def assertion_type(
-    name: str,
-    help: str,
-    parse: Callable[[Mapping[str, Any]], Any],
-    promptfoo: Callable[[Mapping[str, Any]], dict[str, Any]] = _same_in_promptfoo,
-    *,
-    options: tuple[str, ...] = (),
-    negatable: bool = True,
-    silence_passes: bool = False,
-) -> Callable[[Checker], Checker]:
-    """Registers the decorated checker as an assertion type."""
-
-    def register(check: Checker) -> Checker:
-        ASSERTION_TYPES[name] = AssertionType(
-            name, help, parse, check, promptfoo, options, negatable, silence_passes
-        )
-        return check
-
-    return register
-
-
-def _text_value(source: Mapping[str, Any]) -> str:
+def _text_value(source: Source) -> str:
     value = source["value"]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str):
+    if type(value) not in (str, int):
         raise ValueError(f"value must be a text, not {json_kind(value)}")
-    return value
+    return str(value)
 
 
-def _searched_text(source: Mapping[str, Any]) -> str:
+def _searched_text(source: Source) -> str:
     value = _text_value(source)
     if not value:
         raise ValueError("an empty value is in every answer: this assertion cannot fail")
     return value
 
 
-def _searched_texts(source: Mapping[str, Any]) -> tuple[str, ...]:
+def _searched_texts(source: Source) -> tuple[str, ...]:
     values = source["value"]
     if not isinstance(values, list) or not values:
         raise ValueError("value must be a list of texts with at least one")
     return tuple(_searched_text({"value": value}) for value in values)
 
 
-def _counted(source: Mapping[str, Any]) -> int:
-    value = source["value"]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("value must be a whole number of at least 1")
-    return int(value)
-
-
-def _find(text: str, output: str) -> Check:
-    at = output.find(text)
-    if at >= 0:
-        return Check(True, f"contains {quoted(text)} at character {at + 1}")
-    if text.casefold() in output.casefold():
-        return Check(False, f"does not contain {quoted(text)} (it does in another case)")
-    forms = (unicodedata.normalize("NFKC", value) for value in (text, output))
-    if next(forms) in next(forms):
-        return Check(False, f"does not contain {quoted(text)} (it does after NFKC)")
-    return Check(False, f"does not contain {quoted(text)}")
-
-
-@assertion_type("equals", "the answer is this text, byte for byte", _text_value)
+@AssertionType("equals", "the answer is this text, byte for byte", _text_value)
 def _check_equals(value: str, output: str, tools: Tools) -> Check:
     if output == value:
         return Check(True, f"equals {quoted(value)}")
-    hint = invisible_difference(value, output)
-    if hint is None:
-        at = next((i for i, (a, b) in enumerate(zip(value, output)) if a != b), None)
-        hint = "differs from character " + str((min(len(value), len(output)) if at is None else at) + 1)
+    pairs = enumerate(zip(value, output))
+    shared = next((at for at, (a, b) in pairs if a != b), min(len(value), len(output)))
+    hint = invisible_difference(value, output) or f"differs from character {shared + 1}"
     return Check(False, f"expected {quoted(value)}, got {quoted(output)}: {hint}")
 
 
-@assertion_type("contains", "the text stands in the answer", _searched_text)
+@AssertionType("contains", "the text stands in the answer", _searched_text)
 def _check_contains(value: str, output: str, tools: Tools) -> Check:
-    return _find(value, output)
+    at = output.find(value)
+    if at >= 0:
+        return Check(True, f"contains {quoted(value)} at character {at + 1}")
+    hint = ""
+    if value.casefold() in output.casefold():
+        hint = " (it does in another case)"
+    elif unicodedata.normalize("NFKC", value) in unicodedata.normalize("NFKC", output):
+        hint = " (it does after NFKC)"
+    return Check(False, f"does not contain {quoted(value)}{hint}")
 
 
-@assertion_type("icontains", "the text stands in the answer, in any case", _searched_text)
+@AssertionType("icontains", "the text stands in the answer, in any case", _searched_text)
 def _check_icontains(value: str, output: str, tools: Tools) -> Check:
     found = value.casefold() in output.casefold()
-    word = "contains" if found else "does not contain"
-    return Check(found, f"{word} {quoted(value)} in any case")
+    return Check(found, f"{'contains' if found else 'does not contain'} {quoted(value)} in any case")
 
 
-@assertion_type("contains-all", "every text of the list stands in the answer", _searched_texts)
+@AssertionType("contains-all", "every text of the list stands in the answer", _searched_texts)
 def _check_contains_all(values: Sequence[str], output: str, tools: Tools) -> Check:
     missing = [value for value in values if value not in output]
     if missing:
@@ -1837,7 +1880,7 @@ def _check_contains_all(values: Sequence[str], output: str, tools: Tools) -> Che
     return Check(True, f"contains all of {', '.join(map(quoted, values))}")
 
 
-@assertion_type("contains-any", "one text of the list stands in the answer", _searched_texts)
+@AssertionType("contains-any", "one text of the list stands in the answer", _searched_texts)
 def _check_contains_any(values: Sequence[str], output: str, tools: Tools) -> Check:
     found = next((value for value in values if value in output), None)
     if found is None:
@@ -1845,67 +1888,70 @@ def _check_contains_any(values: Sequence[str], output: str, tools: Tools) -> Che
     return Check(True, f"contains {quoted(found)}")
 
 
-@assertion_type("starts-with", "the answer begins with this text", _searched_text)
+@AssertionType("starts-with", "the answer begins with this text", _searched_text)
 def _check_starts_with(value: str, output: str, tools: Tools) -> Check:
     if output.startswith(value):
         return Check(True, f"starts with {quoted(value)}")
     return Check(False, f"starts with {quoted(output[: len(value)])}, not with {quoted(value)}")
 
 
-def _max_chars_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
-    operator = ">" if source["type"].startswith("not-") else "<="
-    return {"type": "javascript", "value": f"[...output].length {operator} {source['value']}"}
+def _length(source: Source) -> int:
+    value = source["value"]
+    if type(value) is not int or value < 1:
+        raise ValueError("value must be a whole number of at least 1")
+    return value
 
 
-@assertion_type(
+def _javascript(script: str) -> dict[str, Any]:
+    return {"type": "javascript", "value": script}
+
+
+@AssertionType(
     "max-chars",
     "the answer has at most this many code points",
-    _counted,
-    _max_chars_in_promptfoo,
+    _length,
+    lambda source: _javascript(
+        f"[...output].length {'>' if _is_negated(source) else '<='} {source['value']}"
+    ),
     silence_passes=True,
 )
 def _check_max_chars(value: int, output: str, tools: Tools) -> Check:
     return Check(len(output) <= value, f"has {len(output)} characters, at most {value} are allowed")
 
 
-def _pattern(source: Mapping[str, Any]) -> str:
+_UNLIKE_TEXTS = ("", "\x00", "a", "1\n", " -")  # a pattern that is found in all of them is found in any text
+
+
+def _pattern(source: Source) -> str:
     pattern = _searched_text(source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            empty = re.compile(pattern).search("")
+            compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{quoted(pattern)} is not a regular expression: {error}") from None
-    if empty is not None and not source["type"].startswith("not-") and _matches_anything(pattern):
+    if not _is_negated(source) and all(map(compiled.search, _UNLIKE_TEXTS)):
         raise ValueError(f"{quoted(pattern)} matches every answer: this assertion cannot fail")
     return pattern
 
 
-def _matches_anything(pattern: str) -> bool:
-    """A pattern that finds an empty match in these unlike probes finds one everywhere."""
-    return all(re.search(pattern, probe) for probe in ("\x00", "a", "1\n", " -"))
-
-
-@assertion_type("regex", "Python re.search finds the pattern, within a time limit", _pattern)
+@AssertionType("regex", "Python re.search finds the pattern, within a time limit", _pattern)
 def _check_regex(value: str, output: str, tools: Tools) -> Check:
-    try:
-        at = tools.search(value, output)
-    except RegexTimeout as error:
-        return Check(None, str(error))
+    at = tools.search(value, output)
     if at is None:
         return Check(False, f"does not match {quoted(value)}")
     return Check(True, f"matches {quoted(value)} at character {at + 1}")
 
 
-def _schema_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
+def _schema_in_promptfoo(source: Source) -> dict[str, Any]:
     schema = source["value"]
     if isinstance(schema, dict):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
-    kind = "not-is-json" if source["type"].startswith("not-") else "is-json"
+    kind = "not-is-json" if _is_negated(source) else "is-json"
     return {"type": kind, "value": json.dumps(schema, indent=1)}
 
 
-@assertion_type(
+@AssertionType(
     "json-schema",
     "the whole answer is JSON that meets this schema",
     lambda source: parse_schema(source["value"]),
@@ -1917,12 +1963,7 @@ def _check_json_schema(schema: Schema, output: str, tools: Tools) -> Check:
     except JsonError as error:
         fence = " (a fenced answer fails, as a parser would)" if "```" in output else ""
         return Check(None, f"{error}{fence}")
-    try:
-        violation = schema_violation(
-            schema, instance, lambda pattern, text: tools.search(pattern, text) is not None
-        )
-    except (RegexTimeout, SchemaError) as error:
-        return Check(None, str(error))
+    violation = schema_violation(schema, instance, lambda *asked: tools.search(*asked) is not None)
     return Check(violation is None, violation or "meets the schema")
 
 
@@ -1935,37 +1976,38 @@ class NumericRule(NamedTuple):
     relative_tolerance: Decimal | None
 
 
-def _decimal_option(name: str, value: object) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+def _decimal(source: Source, name: str) -> Decimal | None:
+    value = source.get(name)
+    if name not in source:
+        return None
+    if type(value) not in (int, float, str):
         raise ValueError(f"{name} must be a number, not {json_kind(value)}")
     if isinstance(value, str) and not re.fullmatch(r"[+-]?\d{1,400}(\.\d{1,400})?", value):
         raise ValueError(f"{name} must be a plain number, not {quoted(value)}")
-    return Decimal(str(value))
+    number = Decimal(str(value))
+    if name != "value" and number < 0:
+        raise ValueError(f"{name} must not be negative")
+    return number
 
 
-def _numeric_rule(source: Mapping[str, Any]) -> NumericRule:
+def _numeric_rule(source: Source) -> NumericRule:
     pick = source.get("pick", "first")
     if pick not in ("first", "last", "only"):
         raise ValueError("pick must be 'first', 'last' or 'only'")
-    bounds = {}
-    for name in ("tolerance", "relative_tolerance"):
-        bounds[name] = _decimal_option(name, source[name]) if name in source else None
-        if bounds[name] is not None and bounds[name] < 0:  # type: ignore[operator]
-            raise ValueError(f"{name} must not be negative")
-    if None not in bounds.values():
+    if "tolerance" in source and "relative_tolerance" in source:
         raise ValueError("give tolerance or relative_tolerance, not both")
-    return NumericRule(_decimal_option("value", source["value"]), pick, **bounds)
+    value, *bounds = (_decimal(source, name) for name in ("value", "tolerance", "relative_tolerance"))
+    assert value is not None
+    return NumericRule(value, pick, *bounds)
 
 
-def _numeric_in_promptfoo(source: Mapping[str, Any]) -> dict[str, Any]:
-    rule = _numeric_rule(source)
-    negated = source["type"].startswith("not-")
-    bounds = rule.tolerance, rule.relative_tolerance
-    script = render_numeric_javascript(rule.value, *bounds, rule.pick, negated=negated)
-    return {"type": "javascript", "value": script}
+def _numeric_in_promptfoo(source: Source) -> dict[str, Any]:
+    value, pick, *bounds = _numeric_rule(source)
+    script = render_numeric_javascript(value, bounds[0], bounds[1], pick, negated=_is_negated(source))
+    return _javascript(script)
 
 
-@assertion_type(
+@AssertionType(
     "numeric",
     "the number read from the answer is this one, within the tolerance",
     _numeric_rule,
@@ -1976,17 +2018,14 @@ def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     number, detail = read_number(output, rule.pick)
     if number is None:
         return Check(None, detail)
-    bound = ""
-    if rule.tolerance is not None:
-        bound = f" within {rule.tolerance}"
-    elif rule.relative_tolerance is not None:
-        bound = f" within a share of {rule.relative_tolerance}"
-    passed = within(number, rule.value, rule.tolerance, rule.relative_tolerance)
-    word = "is" if passed else "is not"
-    return Check(passed, f"read {number}, which {word} {rule.value}{bound}")
+    value, _, tolerance, share = rule
+    passed = within(number, value, tolerance, share)
+    bound = "" if tolerance is None else f" within {tolerance}"
+    bound = bound if share is None else f" within a share of {share}"
+    return Check(passed, f"read {number}, which {'is' if passed else 'is not'} {value}{bound}")
 
 
-@assertion_type(
+@AssertionType(
     "rubric",
     "a judge finds that the answer satisfies this text",
     _searched_text,
@@ -2005,15 +2044,16 @@ def parse_assertion(source: object) -> Assertion:
     if not isinstance(source, dict):
         raise ValueError(f"must be an object with a 'type', not {json_kind(source)}")
     name = source.get("type")
-    known = list(ASSERTION_TYPES) + [f"not-{t}" for t, a in ASSERTION_TYPES.items() if a.negatable]
-    if not isinstance(name, str) or name not in known:
-        if not isinstance(name, str):
-            raise ValueError(f"'type' must be a text, not {json_kind(name)}")
+    if not isinstance(name, str):
+        raise ValueError(f"'type' must be a text, not {json_kind(name)}")
+    known = [*ASSERTION_TYPES, *(f"not-{t}" for t, kind in ASSERTION_TYPES.items() if kind.negatable)]
+    if name not in known:
         raise ValueError(f"unknown assertion type {quoted(name)}{nearest(name, known)}")
-    kind = ASSERTION_TYPES[name[4:] if name.startswith("not-") else name]
-    unknown = sorted(set(source) - {"type", "value", *kind.options})
-    if unknown:
-        raise ValueError(f"unknown key {quoted(unknown[0])}{nearest(unknown[0], ('value', *kind.options))}")
+    kind = ASSERTION_TYPES[name[4:] if _is_negated(source) else name]
+    keys = ("value", *kind.options)
+    for key in source:
+        if key not in ("type", *keys):
+            raise ValueError(f"unknown key {quoted(key)}{nearest(key, keys)}")
     if "value" not in source:
         raise ValueError("has no 'value'")
     return Assertion(name, kind.parse(source), source)
@@ -2027,9 +2067,12 @@ def silence_passes(assertion: Assertion) -> bool:
 def check_assertion(assertion: Assertion, output: str, tools: Tools) -> AssertionResult:
     """One assertion against one answer. An answer that cannot be read fails the `not-` form too,
     and a blank one satisfies no negative form."""
-    found = ASSERTION_TYPES[assertion.base_type].check(assertion.value, output, tools)
-    unreadable = found.passed is None and assertion.base_type == "rubric"
+    try:
+        found = ASSERTION_TYPES[assertion.base_type].check(assertion.value, output, tools)
+    except (RegexTimeout, SchemaError) as error:  # a pattern or a schema was too much for this answer
+        found = Check(None, str(error))
     if not assertion.negated or found.passed is None:
+        unreadable = found.passed is None and assertion.base_type == "rubric"
         return AssertionResult(assertion.type, found.passed is True, found.detail, unreadable)
     if not output.strip():
         return AssertionResult(assertion.type, False, "an empty answer satisfies no negative form")
@@ -2037,13 +2080,86 @@ def check_assertion(assertion: Assertion, output: str, tools: Tools) -> Assertio
 
 
 # ==================================================================================================
-# 10. Suites
+# 11. Suites
 # ==================================================================================================
 
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JS_REGEX = re.compile(r"\A/.*/[dgimsuvy]*\Z", re.DOTALL)
 
-Field = Callable[[str, Any], Any]
+
+def _vars(where: str, value: object) -> dict[str, str]:
+    found = object_field(where, value)
+    for name, item in found.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("input", "reference"):
+            raise UsageError(f"{where}: {quoted(name)} cannot be the name of a placeholder")
+        if type(item) not in (str, int, float):
+            raise UsageError(f"{where}.{name}: must be a text or a number, not {json_kind(item)}")
+    return {name: item if isinstance(item, str) else json.dumps(item) for name, item in found.items()}
+
+
+def _request(where: str, value: object) -> dict[str, Any]:
+    request = object_field(where, value)
+    for key in ("model", "messages", "stream", "seed", "n"):
+        if key in request and not (key == "seed" and request[key] is None):
+            raise UsageError(f"{where}: {quoted(key)} is minieval's to set, not the suite's")
+    return request
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+_day = checked(str, "a date like 2026-12-31", _is_day)
+
+QUARANTINE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("case", "owner", "ticket"), text_field),
+    **dict.fromkeys(("until", "since"), _day),
+}
+read_quarantine = list_of(object_of(QUARANTINE_FIELDS, ("case", "owner", "ticket", "until"), Quarantine))
+
+POLICY_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys([budget.name for budget in dataclasses.fields(Policy)], amount_field),
+    "alpha": checked(float, "a number from 1e-9 to 0.5", lambda x: 1e-9 <= x <= 0.5),
+    "min_effect": share_field,
+    "non_inferiority_margin": share_field,
+    "quarantine": read_quarantine,
+}
+parse_policy = object_of(POLICY_FIELDS, make=Policy)
+
+PRICE_FIELDS: Mapping[str, Field] = dict.fromkeys(Price._fields, amount_field)
+_MESSAGE_FIELDS: Mapping[str, Field] = {"role": text_field, "content": any_text_field}
+_FAULT_FIELDS: Mapping[str, Field] = {"output": any_text_field, "because": text_field}
+_MATRIX_FIELDS: Mapping[str, Field] = {"label": text_field, "vars": _vars, "why": text_field}
+
+# what was reduced, what must stay real, and the stages that it runs
+fixture_field = object_of({"reduced": text_field, "real": text_field, "stages": texts_field})
+
+CASE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("id", "input_file", "group", "why", "owner", "skip"), text_field),
+    **dict.fromkeys(("input", "reference"), any_text_field),
+    **dict.fromkeys(("critical", "golden"), flag_field),
+    **dict.fromkeys(("samples", "min_pass"), count_field),
+    **dict.fromkeys(("assert", "matrix"), list_field),
+    "vars": _vars,
+    "tags": texts_field,
+    "fixture": fixture_field,
+    "examples": object_of(
+        {"pass": list_of(any_text_field), "fail": list_of(object_of(_FAULT_FIELDS, _FAULT_FIELDS))}
+    ),
+}
+
+SUITE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("name", "prompt"), text_field),
+    "messages": list_of(object_of(_MESSAGE_FIELDS, _MESSAGE_FIELDS)),
+    "request": _request,
+    "policy": parse_policy,
+    "prices": map_of(object_of(PRICE_FIELDS, Price._fields[:2], Price)),
+    "thinking": checked(str, "'strip'", lambda word: word == "strip"),
+    "cases": lambda where, value: value,
+}
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -2065,286 +2181,44 @@ def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
     return value
 
 
-def text_field(where: str, value: object) -> str:
-    """A text that is not blank."""
-    if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{where}: must be a text that is not blank, not {json_kind(value)}")
-    return value
-
-
-def any_text_field(where: str, value: object) -> str:
-    """A text, blank or not."""
-    if not isinstance(value, str):
-        raise UsageError(f"{where}: must be a text, not {json_kind(value)}")
-    return value
-
-
-def flag_field(where: str, value: object) -> bool:
-    """true or false."""
-    if not isinstance(value, bool):
-        raise UsageError(f"{where}: must be true or false, not {json_kind(value)}")
-    return value
-
-
-def count_field(where: str, value: object) -> int:
-    """A whole number from 1 to 10000."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
-        shown = value if isinstance(value, (int, float)) else json_kind(value)
-        raise UsageError(f"{where}: must be a whole number from 1 to 10000, not {shown}")
-    return value
-
-
-def amount_field(where: str, value: object) -> float:
-    """A number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
-    if not 0 <= value < 1e12:
-        raise UsageError(f"{where}: must be a number from 0 to 1e12, not {value:g}")
-    return value
-
-
-def share_field(where: str, value: object) -> float:
-    """A share from 0 to 1."""
-    share = amount_field(where, value)
-    if share > 1:
-        raise UsageError(f"{where}: must be a share from 0 to 1, not {share}")
-    return share
-
-
-def object_field(where: str, value: object) -> dict[str, Any]:
-    """A JSON object."""
-    if not isinstance(value, dict):
-        raise UsageError(f"{where}: must be an object, not {json_kind(value)}")
-    return value
-
-
-def list_field(where: str, value: object) -> list[Any]:
-    """A JSON list."""
-    if not isinstance(value, list):
-        raise UsageError(f"{where}: must be a list, not {json_kind(value)}")
-    return value
-
-
-def texts_field(where: str, value: object) -> tuple[str, ...]:
-    """A list of texts, none of them blank."""
-    return tuple(text_field(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
-
-
-def _vars(where: str, value: object) -> dict[str, str]:
-    filled = {}
-    for name, item in object_field(where, value).items():
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in ("input", "reference"):
-            raise UsageError(f"{where}: {quoted(name)} cannot be the name of a placeholder")
-        if isinstance(item, bool) or not isinstance(item, (str, int, float)):
-            raise UsageError(f"{where}.{name}: must be a text or a number, not {json_kind(item)}")
-        filled[name] = item if isinstance(item, str) else json.dumps(item)
-    return filled
-
-
-def read_fields(where: str, source: object, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The object's values, each read by its field. Raises UsageError for any other key."""
-    document = object_field(where, source)
-    for key in document:
-        if key not in fields:
-            raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
-    return {key: fields[key](f"{where}: {key}", value) for key, value in document.items()}
-
-
-def _day(where: str, value: object) -> str:
-    text = text_field(where, value)
-    try:
-        datetime.date.fromisoformat(text if len(text) == 10 else "")
-    except ValueError:
-        raise UsageError(f"{where}: must be a date like 2026-12-31, not {quoted(text)}") from None
-    return text
-
-
-QUARANTINE_FIELDS: Mapping[str, Field] = {
-    "case": text_field,
-    "owner": text_field,
-    "ticket": text_field,
-    "until": _day,
-    "since": _day,
-}
-
-
-def read_quarantine(where: str, value: object) -> tuple[Quarantine, ...]:
-    """A list of waivers; each needs case, owner, ticket and until."""
-    entries = []
-    for index, item in enumerate(list_field(where, value)):
-        found = read_fields(f"{where}[{index}]", item, QUARANTINE_FIELDS)
-        for key in ("case", "owner", "ticket", "until"):
-            if key not in found:
-                raise UsageError(f"{where}[{index}]: has no {quoted(key)}")
-        entries.append(Quarantine(**found))
-    return tuple(entries)
-
-
-def _alpha(where: str, value: object) -> float:
-    alpha = share_field(where, value)
-    if not 1e-9 <= alpha <= 0.5:
-        raise UsageError(f"{where}: must be from 1e-9 to 0.5, not {alpha}")
-    return alpha
-
-
-POLICY_FIELDS: Mapping[str, Field] = {
-    "alpha": _alpha,
-    "min_effect": share_field,
-    "max_p95_latency_ms": amount_field,
-    "max_p95_latency_ratio": amount_field,
-    "max_cost_per_call_usd": amount_field,
-    "max_cost_ratio": amount_field,
-    "max_total_cost_usd": amount_field,
-    "non_inferiority_margin": share_field,
-    "quarantine": read_quarantine,
-}
-
-PRICE_FIELDS: Mapping[str, Field] = dict.fromkeys(Price._fields, amount_field)
-
-
-def parse_policy(where: str, source: object) -> Policy:
-    """A policy object, every key checked."""
-    return Policy(**read_fields(where, source, POLICY_FIELDS))
-
-
-def _prices(where: str, value: object) -> dict[str, Price]:
-    prices = {}
-    for model, source in object_field(where, value).items():
-        found = read_fields(f"{where}: {quoted(model)}", source, PRICE_FIELDS)
-        if len({"prompt_usd_per_million", "completion_usd_per_million"} & set(found)) < 2:
-            raise UsageError(
-                f"{where}: {quoted(model)}: needs prompt_usd_per_million and completion_usd_per_million"
-            )
-        prices[model] = Price(**found)
-    return prices
-
-
-def _messages(where: str, value: object) -> tuple[Mapping[str, str], ...]:
-    messages = []
-    for index, item in enumerate(list_field(where, value)):
-        message = read_fields(f"{where}[{index}]", item, {"role": text_field, "content": any_text_field})
-        if set(message) != {"role", "content"}:
-            raise UsageError(f"{where}[{index}]: needs a role and a content")
-        messages.append(message)
-    return tuple(messages)
-
-
-def _request(where: str, value: object) -> dict[str, Any]:
-    request = object_field(where, value)
-    for key in ("model", "messages", "stream", "seed", "n"):
-        if key in request and not (key == "seed" and request[key] is None):
-            raise UsageError(f"{where}: {quoted(key)} is minieval's to set, not the suite's")
-    return request
-
-
-def _examples(where: str, value: object) -> dict[str, Any]:
-    examples = read_fields(where, value, {"pass": list_field, "fail": list_field})
-    for index, item in enumerate(examples.get("pass", [])):
-        any_text_field(f"{where}: pass[{index}]", item)
-    for index, item in enumerate(examples.get("fail", [])):
-        place = f"{where}: fail[{index}]"
-        fault = read_fields(place, item, {"output": any_text_field, "because": text_field})
-        if set(fault) != {"output", "because"}:
-            raise UsageError(f"{place}: needs an output and a because")
-    return examples
-
-
-def fixture_field(where: str, value: object) -> dict[str, Any]:
-    """What was reduced, what must stay real, and the stages that it runs."""
-    return read_fields(where, value, {"reduced": text_field, "real": text_field, "stages": texts_field})
-
-
-CASE_FIELDS: Mapping[str, Field] = {
-    "id": text_field,
-    "input": any_text_field,
-    "input_file": text_field,
-    "assert": list_field,
-    "reference": any_text_field,
-    "vars": _vars,
-    "critical": flag_field,
-    "group": text_field,
-    "tags": texts_field,
-    "samples": count_field,
-    "min_pass": count_field,
-    "why": text_field,
-    "owner": text_field,
-    "fixture": fixture_field,
-    "examples": _examples,
-    "matrix": list_field,
-    "skip": text_field,
-    "golden": flag_field,
-}
-
-SUITE_FIELDS: Mapping[str, Field] = {
-    "name": text_field,
-    "prompt": text_field,
-    "messages": _messages,
-    "request": _request,
-    "policy": parse_policy,
-    "prices": _prices,
-    "thinking": text_field,
-    "cases": lambda where, value: value,
-}
-
-
-def _matrix_rows(where: str, source: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _matrix_rows(where: str, source: object) -> Iterator[tuple[str, dict[str, Any]]]:
     """A case as (place, fields): itself, or one per matrix row as `id[label]` in group `id`."""
-    found = read_fields(where, source, CASE_FIELDS)
-    if "matrix" not in found:
+    found = read_fields(where, source, CASE_FIELDS, ("id",))
+    rows, name = found.pop("matrix", None), found["id"]
+    if rows is None:
         yield where, found
-        return
-    rows = found.pop("matrix")
-    if not rows:
+    elif not rows:
         raise UsageError(f"{where}: matrix has no row")
-    for index, item in enumerate(rows):
+    for index, item in enumerate(rows or ()):
         place = f"{where} matrix[{index}]"
-        row = read_fields(place, item, {"label": text_field, "vars": _vars, "why": text_field})
-        if "label" not in row:
-            raise UsageError(f"{place}: has no 'label'")
-        merged = {**found, "id": f"{found.get('id')}[{row['label']}]"}
-        merged["vars"] = {**found.get("vars", {}), **row.get("vars", {})}
-        merged["group"] = found.get("group", found.get("id"))
-        if "why" in row:
-            merged["why"] = row["why"]
-        yield place, merged
-
-
-def _case_input(where: str, found: dict[str, Any], read_text: Callable[[str], str]) -> str:
-    if ("input" in found) == ("input_file" in found):
-        raise UsageError(f"{where}: needs an 'input' or an 'input_file'")
-    if "input" in found:
-        return str(found["input"])
-    try:
-        return read_text(found["input_file"])
-    except UsageError as error:
-        raise UsageError(f"{where}: input_file: {error}") from None
-
-
-def _assertions(where: str, sources: Sequence[Any], values: Mapping[str, str]) -> Iterator[Assertion]:
-    for index, source in enumerate(sources):
-        try:
-            yield parse_assertion(_fill_deep(source, values))
-        except ValueError as error:
-            raise UsageError(f"{where} assert[{index}]: {error}") from None
+        row = read_fields(place, item, _MATRIX_FIELDS, ("label",))
+        row["id"] = f"{name}[{row.pop('label')}]"
+        row["vars"] = {**found.get("vars", {}), **row.get("vars", {})}
+        yield place, {"group": name, **found, **row}
 
 
 def _case(where: str, found: dict[str, Any], read_text: Callable[[str], str]) -> Case:
     if not found.get("assert") and not found.get("golden"):
         raise UsageError(f"{where}: asserts nothing, so it could not fail")
+    if ("input" in found) == ("input_file" in found):
+        raise UsageError(f"{where}: needs an 'input' or an 'input_file'")
     values = found.get("vars", {})
-    text = fill(_case_input(where, found, read_text), values)
+    text = found.get("input")
+    if text is None:
+        text = placed(f"{where}: input_file", read_text, found["input_file"])
+    text = fill(text, values)
     reference = fill(found["reference"], values) if "reference" in found else None
-    assertions = tuple(_assertions(where, found.get("assert", []), values))
+    assertions = tuple(
+        placed(f"{where} assert[{index}]", parse_assertion, _fill_deep(source, values))
+        for index, source in enumerate(found.get("assert", []))
+    )
     identity = [found["id"], text, reference, values, [dict(a.source) for a in assertions]]
-    if found.get("min_pass") is not None:
+    if "min_pass" in found:
         identity += [found["min_pass"], found.get("samples")]
         if found["min_pass"] > found.get("samples", 0):
             raise UsageError(f"{where}: min_pass needs 'samples' of at least as many")
-    other = {
-        key: found[key]
-        for key in CASE_FIELDS
-        if key in found and key not in ("id", "input", "input_file", "reference", "assert")
-    }
+    taken = ("id", "input", "input_file", "reference", "assert")
+    other = {key: value for key, value in found.items() if key not in taken}
     return Case(found["id"], text, assertions, sha256_of(identity), reference, **other)
 
 
@@ -2354,8 +2228,6 @@ def _cases(sources: Sequence[Any], read_text: Callable[[str], str]) -> tuple[Cas
         name = source.get("id") if isinstance(source, dict) else None
         where = f"case {quoted(name)}" if isinstance(name, str) else f"cases[{index}]"
         for place, found in _matrix_rows(where, source):
-            if "id" not in found or name is None:
-                raise UsageError(f"{where}: has no 'id'")
             if found["id"] in cases:
                 raise UsageError(f"{place}: the id {quoted(found['id'])} is there twice")
             cases[found["id"]] = _case(place, found, read_text)
@@ -2364,22 +2236,24 @@ def _cases(sources: Sequence[Any], read_text: Callable[[str], str]) -> tuple[Cas
     return tuple(cases.values())
 
 
+def case_values(case: Case) -> dict[str, str]:
+    """What stands behind each placeholder of the template when a case is asked."""
+    values = {"input": case.input, **case.vars}
+    return values if case.reference is None else {**values, "reference": case.reference}
+
+
+def placeholders(messages: Sequence[Mapping[str, str]]) -> set[str]:
+    """The names in two braces of a template."""
+    return {name for message in messages for name in PLACEHOLDER.findall(message["content"])}
+
+
 def _template(found: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
     if ("prompt" in found) == ("messages" in found):
         raise UsageError("needs a 'prompt' or 'messages'")
-    messages = found.get("messages") or ({"role": "user", "content": found.get("prompt", "")},)
-    names = {n for m in messages for n in PLACEHOLDER.findall(m["content"])}
-    if "input" not in names:
+    messages = found.get("messages", ({"role": "user", "content": found.get("prompt", "")},))
+    if "input" not in placeholders(messages):
         raise UsageError("the prompt has no {{input}}, so every case would ask the same")
     return tuple(messages)
-
-
-def _check_placeholders(messages: Sequence[Mapping[str, str]], cases: Sequence[Case]) -> None:
-    names = {n for m in messages for n in PLACEHOLDER.findall(m["content"])} - {"input"}
-    for case in cases:
-        known = set(case.vars) | ({"reference"} if case.reference is not None else set())
-        for name in sorted(names - known):
-            raise UsageError(f"case {quoted(case.id)}: the prompt's {{{{{name}}}}} has nothing behind it")
 
 
 def _warnings(cases: Sequence[Case]) -> Iterator[str]:
@@ -2388,68 +2262,42 @@ def _warnings(cases: Sequence[Case]) -> Iterator[str]:
             yield f"case {quoted(case.id)}: only says what an answer must not be: silence would pass"
         for assertion in case.assertions:
             if assertion.base_type == "regex" and _JS_REGEX.match(assertion.value):
-                yield (
-                    f"case {quoted(case.id)}: {quoted(assertion.value)} looks like JavaScript; "
-                    "Python searches for the slashes too"
-                )
-
-
-def case_lines(text: str) -> list[Any]:
-    """The cases of a JSONL text; blank lines are allowed."""
-    cases = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                cases.append(parse_json(line))
-            except JsonError as error:
-                raise UsageError(f"line {number}: {error}") from None
-    return cases
+                shown = f"{quoted(assertion.value)} looks like JavaScript"
+                yield f"case {quoted(case.id)}: {shown}; Python searches for the slashes too"
 
 
 def parse_suite(text: str, path: str, read_text: Callable[[str], str]) -> Suite:
     """A suite from its JSON text. `read_text(relative)` gives the files it names (cases as JSONL,
     `input_file`). Raises UsageError naming the case and the assertion."""
-    try:
-        document = parse_json(text)
-    except JsonError as error:
-        raise UsageError(f"is not JSON: {error}") from None
-    found = read_fields("suite", document, SUITE_FIELDS)
-    for key in ("name", "cases"):
-        if key not in found:
-            raise UsageError(f"suite: has no {quoted(key)}")
-    if found.get("thinking", "strip") != "strip":
-        raise UsageError("suite: thinking: can only be 'strip'")
-    sources = found["cases"]
+    document = placed("is not JSON", parse_json, text)
+    found = read_fields("suite", document, SUITE_FIELDS, ("name", "cases"))
+    messages, sources = _template(found), found["cases"]
     if isinstance(sources, str):
-        name, sources = sources, []
-        try:
-            sources = case_lines(read_text(name))
-        except UsageError as error:
-            raise UsageError(f"cases in {quoted(name)}: {error}") from None
-    messages = _template(found)
+        file = sources
+        sources = placed(f"cases in {quoted(file)}", lambda: read_lines(read_text(file)))
     cases = _cases(list_field("cases", sources), read_text)
-    _check_placeholders(messages, cases)
-    prompt = [dict(message) for message in messages] + ([found["thinking"]] if "thinking" in found else [])
+    for case in cases:
+        for name in sorted(placeholders(messages) - set(case_values(case))):
+            raise UsageError(f"case {quoted(case.id)}: the prompt's {{{{{name}}}}} has nothing behind it")
+    prompt = [*map(dict, messages), *([found["thinking"]] if "thinking" in found else [])]
     return Suite(
-        found["name"],
-        path,
-        messages,
-        found.get("request", {}),
-        found.get("policy", Policy()),
-        found.get("prices", {}),
-        cases,
-        "thinking" in found,
-        sha256_of([prompt, [case.sha256 for case in cases]]),
-        sha256_of(prompt),
-        tuple(_warnings(cases)),
+        name=found["name"],
+        path=path,
+        messages=messages,
+        request=found.get("request", {}),
+        policy=found.get("policy", Policy()),
+        prices=found.get("prices", {}),
+        cases=cases,
+        strip_thinking="thinking" in found,
+        sha256=sha256_of([prompt, [case.sha256 for case in cases]]),
+        prompt_sha256=sha256_of(prompt),
+        warnings=tuple(_warnings(cases)),
     )
 
 
 def case_messages(suite: Suite, case: Case) -> list[dict[str, str]]:
     """The chat messages that ask a case."""
-    values = {"input": case.input, **case.vars}
-    if case.reference is not None:
-        values["reference"] = case.reference
+    values = case_values(case)
     return [{**message, "content": fill(message["content"], values)} for message in suite.messages]
 
 
@@ -2459,7 +2307,7 @@ def asked_sha256(suite: Suite, case: Case) -> str:
 
 
 # ==================================================================================================
-# 11. Replies
+# 12. Replies
 # ==================================================================================================
 
 # What has no one meaning (a duplicate key, NaN, half a character) is never graded. The kind of an
@@ -2861,7 +2709,7 @@ def cost_usd(reply: Reply, price: Price | None) -> float | None:
 
 
 # ==================================================================================================
-# 12. Scoring
+# 13. Scoring
 # ==================================================================================================
 
 FILTERED, TRUNCATED, THINKING, NO_TEXT = "filtered", "truncated", "thinking", "no_text"
@@ -2983,7 +2831,7 @@ def summarise(run: Run) -> Summary:
 
 
 # ==================================================================================================
-# 13. Gate
+# 14. Gate
 # ==================================================================================================
 
 REGRESSED, IMPROVED, NO_DIFFERENCE = "regressed", "improved", "no significant difference"
@@ -3644,7 +3492,7 @@ def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> Gat
 
 
 # ==================================================================================================
-# 14. Planning
+# 15. Planning
 # ==================================================================================================
 
 
@@ -3733,7 +3581,7 @@ def false_alarms(
 
 
 # ==================================================================================================
-# 15. Ledger
+# 16. Ledger
 # ==================================================================================================
 
 LEDGER_SCHEMA = "minieval/ledger/1"
@@ -3848,17 +3696,8 @@ _ROW_FIELDS: Mapping[str, Field] = {
 
 def parse_run_log(text: str) -> list[Observation]:
     """Rows `{"run", "case", "passed"}`, one a line. Raises UsageError naming the line."""
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                found = read_fields(f"line {number}", parse_json(line), _ROW_FIELDS)
-            except JsonError as error:
-                raise UsageError(f"line {number}: {error}") from None
-            if not {"run", "case", "passed"} <= set(found):
-                raise UsageError(f"line {number}: needs run, case and passed")
-            rows.append(Observation(**found, source="log"))
-    return rows
+    row = object_of(_ROW_FIELDS, ("run", "case", "passed"), functools.partial(Observation, source="log"))
+    return read_lines(text, row)
 
 
 def parse_junit(text: str, run: str) -> list[Observation]:
@@ -3970,7 +3809,7 @@ def check_ledger(
 
 
 # ==================================================================================================
-# 16. Proving
+# 17. Proving
 # ==================================================================================================
 
 CAUGHT, SURVIVED, NOT_APPLICABLE = "caught", "survived", "not applicable"
@@ -4215,7 +4054,7 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
 
 
 # ==================================================================================================
-# 17. Calibration
+# 18. Calibration
 # ==================================================================================================
 
 CALIBRATION_SCHEMA = "minieval/calibration/1"
@@ -4271,32 +4110,29 @@ class Calibration:
         return (self.both_pass + self.both_fail) / self.items
 
 
+_LABEL_FIELDS: Mapping[str, Field] = {
+    "output": any_text_field,
+    "rubric": text_field,
+    "human": flag_field,
+    "humans": list_of(flag_field),
+    "critical": flag_field,
+    "note": any_text_field,
+}
+
+
 def _label(where: str, document: object) -> LabelledItem:
-    fields: dict[str, Field] = {
-        "output": any_text_field,
-        "rubric": text_field,
-        "human": flag_field,
-        "critical": flag_field,
-    }
-    fields.update(humans=list_field, note=any_text_field)
-    found = read_fields(where, document, fields)
-    if ("human" in found) == ("humans" in found) or not {"output", "rubric"} <= set(found):
-        raise UsageError(f"{where}: needs output, rubric, and human (true or false) or humans (a list)")
-    humans = [flag_field(f"{where}: humans", value) for value in found.get("humans", [found.get("human")])]
-    if not humans or 2 * sum(humans) == len(humans):
+    found = read_fields(where, document, _LABEL_FIELDS, ("output", "rubric"))
+    if ("human" in found) == ("humans" in found):
+        raise UsageError(f"{where}: needs human (true or false) or humans (a list of them)")
+    humans = found.get("humans", (found.get("human"),))
+    if 2 * sum(humans) == len(humans):
         raise UsageError(f"{where}: humans: needs a majority")
-    return LabelledItem(found["output"], found["rubric"], tuple(humans), found.get("critical", False))
+    return LabelledItem(found["output"], found["rubric"], humans, found.get("critical", False))
 
 
 def parse_labels(text: str) -> list[LabelledItem]:
     """People's labels, JSONL. Raises UsageError naming the line; none is an error too."""
-    items = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                items.append(_label(f"line {number}", parse_json(line)))
-            except JsonError as error:
-                raise UsageError(f"line {number}: {error}") from None
+    items = read_lines(text, _label)
     if not items:
         raise UsageError("holds no label, so there is nothing to measure the judge by")
     return items
@@ -4366,7 +4202,7 @@ def rubric_rate(run: Run) -> RubricRate | None:
 
 
 # ==================================================================================================
-# 18. Promptfoo
+# 19. Promptfoo
 # ==================================================================================================
 
 PROMPTFOO_DIFFERS: Mapping[str, str] = {
@@ -4419,9 +4255,8 @@ def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
 def _promptfoo_assertion(assertion: Assertion) -> dict[str, Any]:
     mapped = ASSERTION_TYPES[assertion.base_type].promptfoo(assertion.source)
     value = mapped["value"]
-    if isinstance(value, list):
-        return {**mapped, "value": [nunjucks_text(str(item)) for item in value]}
-    return {**mapped, "value": nunjucks_text(str(value))}
+    texts = [nunjucks_text(str(item)) for item in (value if isinstance(value, list) else [value])]
+    return {**mapped, "value": texts if isinstance(value, list) else texts[0]}
 
 
 def _misread_by_promptfoo(text: str) -> bool:
@@ -4429,78 +4264,65 @@ def _misread_by_promptfoo(text: str) -> bool:
     return text.startswith(("file://", "package:")) or text.endswith("\n") or "{{" in text
 
 
-def _promptfoo_values(case: Case) -> dict[str, str]:
-    values = {"input": case.input, **case.vars}
-    return values if case.reference is None else {**values, "reference": case.reference}
-
-
 def _promptfoo_prompt(messages: Sequence[Mapping[str, str]], mark: str) -> str:
     """The template as a JSON list of messages, its placeholders as `{{name}}` and the mark."""
 
     def content(text: str) -> str:
-        parts = PLACEHOLDER.split(text)
-        names = [f"{{{{{name}{mark}}}}}" for name in parts[1::2]] + [""]
-        texts = [re.sub(r"\{\Z", "{{ '{' }}", nunjucks_text(part)) for part in parts[:-2:2]]
-        return "".join(map("".join, zip([*texts, nunjucks_text(parts[-1])], names)))
+        *texts, last = PLACEHOLDER.split(text)  # text, name, text, name, ... text
+        for at in range(0, len(texts), 2):
+            plain = re.sub(r"\{\Z", "{{ '{' }}", nunjucks_text(texts[at]))
+            texts[at : at + 2] = plain, f"{{{{{texts[at + 1]}{mark}}}}}"
+        return "".join([*texts, nunjucks_text(last)])
 
     filled = [{**message, "content": content(message["content"])} for message in messages]
     return json.dumps(filled, indent=2, ensure_ascii=False)
 
 
+def _promptfoo_provider(model: str, base_url: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    endpoint = {"apiBaseUrl": base_url, "apiKeyEnvar": "OPENAI_API_KEY", "apiKeyRequired": False}
+    how = {"omitDefaults": True, "showThinking": False, "passthrough": request}
+    return {"id": f"openai:chat:{model}", "label": model, "config": {**endpoint, **how}}
+
+
 def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_model: str | None) -> str:
-    """The suite as a promptfoo configuration in YAML. Raises UsageError for a rubric without a
-    judge model."""
+    """The suite as a promptfoo configuration in YAML, saying where the two tools differ.
+    Raises UsageError for a rubric without a judge model."""
     cases = [case for case in suite.cases if case.skip is None and not case.golden]
     if judge_model is None and any(case.has_rubric for case in cases):
         raise UsageError("the suite has rubrics: name the model that decides them with --judge-model")
-    endpoint = {
-        "apiBaseUrl": base_url,
-        "apiKeyEnvar": "OPENAI_API_KEY",
-        "apiKeyRequired": False,
-        "omitDefaults": True,
-        "showThinking": False,
-    }
     request = {**REQUEST_DEFAULTS, "seed": 0, **suite.request}
     request = {key: value for key, value in request.items() if value is not None}
-    odd = any(_misread_by_promptfoo(t) for case in cases for t in _promptfoo_values(case).values())
-    mark = " | load" if odd else ""
+    asked = placeholders(suite.messages)
+    values = [{key: text for key, text in case_values(case).items() if key in asked} for case in cases]
+    odd = any(_misread_by_promptfoo(text) for filled in values for text in filled.values())
     encode = (lambda text: json.dumps(text).replace("{", "\\u007b")) if odd else str
-    used_names = {n for m in suite.messages for n in PLACEHOLDER.findall(m["content"])}
     document: dict[str, Any] = {
         "description": nunjucks_text(suite.name),
-        "prompts": [{"label": "prompt", "raw": _promptfoo_prompt(suite.messages, mark)}],
-        "providers": [
-            {"id": f"openai:chat:{model}", "label": model, "config": {**endpoint, "passthrough": request}}
-            for model in models
+        "prompts": [{"label": "prompt", "raw": _promptfoo_prompt(suite.messages, " | load" if odd else "")}],
+        "providers": [_promptfoo_provider(model, base_url, request) for model in models],
+        "defaultTest": {},
+        "tests": [
+            {
+                "description": case.id,
+                "vars": {key: encode(text) for key, text in filled.items()},
+                "assert": list(map(_promptfoo_assertion, case.assertions)),
+            }
+            for case, filled in zip(cases, values)
         ],
     }
     if judge_model is not None:
-        judge = {
-            "id": f"openai:chat:{judge_model}",
-            "config": {**endpoint, "passthrough": {"temperature": 0, "seed": 0}},
-        }
-        document["defaultTest"] = {
-            "options": {"provider": judge, "rubricPrompt": JUDGE_TEMPLATE.rstrip("\n")}
-        }
-    document["tests"] = [
-        {
-            "description": case.id,
-            "vars": {key: encode(text) for key, text in _promptfoo_values(case).items() if key in used_names},
-            "assert": [_promptfoo_assertion(assertion) for assertion in case.assertions],
-        }
-        for case in cases
-    ]
+        judge = _promptfoo_provider(judge_model, base_url, {"temperature": 0, "seed": 0})
+        options = {"provider": judge, "rubricPrompt": JUDGE_TEMPLATE.rstrip("\n")}
+        document["defaultTest"] = {"options": options}
     used = {assertion.base_type for case in cases for assertion in case.assertions}
-    notes = [f"# {kind}: {PROMPTFOO_DIFFERS[kind]}" for kind in sorted(used & set(PROMPTFOO_DIFFERS))]
-    skipped = [
-        f"# skipped: {printable(c.id)}: {printable(c.skip)}" for c in suite.cases if c.skip is not None
-    ]
-    head = ["# Written by minieval promptfoo-config; where the two tools differ:", *notes, *skipped]
-    return "\n".join([*head, *yaml_lines(document)]) + "\n"
+    notes = [f"{kind}: {PROMPTFOO_DIFFERS[kind]}" for kind in sorted(used & set(PROMPTFOO_DIFFERS))]
+    notes += [f"skipped: {printable(c.id)}: {printable(c.skip)}" for c in suite.cases if c.skip is not None]
+    head = ["Written by minieval promptfoo-config; where the two tools differ:", *notes]
+    return "\n".join([*(f"# {line}" for line in head), *yaml_lines(document)]) + "\n"
 
 
 # ==================================================================================================
-# 19. Documents
+# 20. Documents
 # ==================================================================================================
 
 
@@ -5005,7 +4827,7 @@ def calibration_document(
 
 
 # ==================================================================================================
-# 20. Reports
+# 21. Reports
 # ==================================================================================================
 
 WIDTH = 80
@@ -5543,7 +5365,7 @@ def render_gate_junit(reports: Sequence[GateReport]) -> str:
 
 
 # ==================================================================================================
-# 21. World
+# 22. World
 # ==================================================================================================
 
 
@@ -5884,7 +5706,7 @@ def environment(world: World) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 22. HTTP
+# 23. HTTP
 # ==================================================================================================
 
 MAX_BODY_BYTES = 16 * 2**20
@@ -6213,7 +6035,7 @@ def call_with_retries(
 
 
 # ==================================================================================================
-# 23. Runner
+# 24. Runner
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
@@ -7149,7 +6971,7 @@ def _write_run(lane: Lane, run: Run, world: World) -> None:
 
 
 # ==================================================================================================
-# 24. Stub server
+# 25. Stub server
 # ==================================================================================================
 
 
@@ -7443,7 +7265,7 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 
 
 # ==================================================================================================
-# 25. Commands
+# 26. Commands
 # ==================================================================================================
 
 Commands = Any  # argparse keeps the type of add_subparsers() private
@@ -8510,7 +8332,7 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
 
 
 # ==================================================================================================
-# 26. Main
+# 27. Main
 # ==================================================================================================
 
 COMMANDS = (
