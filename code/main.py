@@ -113,7 +113,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from statistics import NormalDist
-from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, Protocol, TextIO, TypeVar, Union
+from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, TextIO, TypeVar, Union
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -5385,16 +5385,9 @@ class World:
 
 def real_world() -> World:
     """The machine as it is: its streams, environment and clocks."""
-    return World(
-        sys.stdout,
-        sys.stderr,
-        sys.stdin,
-        os.environ,
-        time.perf_counter,
-        lambda: datetime.datetime.now(datetime.timezone.utc),
-        lambda stop, seconds: stop.wait(seconds),
-        random.Random(),
-    )
+    now = functools.partial(datetime.datetime.now, datetime.timezone.utc)
+    streams = sys.stdout, sys.stderr, sys.stdin
+    return World(*streams, os.environ, time.perf_counter, now, threading.Event.wait, random.Random())
 
 
 def utc(world: World) -> str:
@@ -5414,8 +5407,7 @@ def write_stream(stream: TextIO | None, text: str) -> None:
 
 def say(world: World, text: str) -> None:
     """Text for people on stdout, no line of which a CI runner takes for a command."""
-    lines = text if text.endswith("\n") else text + "\n"
-    write_stream(world.stdout, "\n".join(map(neutral_line, lines.split("\n"))))
+    say_raw(world, "\n".join(map(neutral_line, text.split("\n"))))
 
 
 def say_raw(world: World, text: str) -> None:
@@ -5428,67 +5420,63 @@ def tell(world: World, text: str) -> None:
     write_stream(world.stderr, neutral_line(text) + "\n")
 
 
+@contextlib.contextmanager
+def system_errors(what: str) -> Iterator[None]:
+    """What the system refuses inside the block is a UsageError that begins with `what`."""
+    try:
+        yield
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"{what}: {getattr(error, 'strerror', None) or error}") from None
+
+
 def read_text(path: str) -> str:
     """A UTF-8 file (a BOM is accepted). Raises UsageError naming it."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+    with system_errors(f"{path}: cannot be read"), open(path, encoding="utf-8-sig", newline="") as file:
+        try:
             return file.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read: {os_reason(error)}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from None
 
 
-def os_reason(error: Exception) -> str:
-    """What the system says, without the path once more."""
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _refuse_odd_output(path: str) -> None:
+def _temporary(path: str) -> tuple[int, str, str]:
+    """A new file in the folder of an output, which is made: its handle and name, and the real path."""
     if not os.path.basename(path) or os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; name a file in it")
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UsageError(f"{path}: is no regular file")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    os.makedirs(folder, exist_ok=True)
+    return (*tempfile.mkstemp(prefix=".minieval-", dir=folder), target)
 
 
 def prepare_output(path: str, taken: Sequence[str] = ()) -> None:
     """Makes the folder of an output and tries it, before anything is paid for. `taken` are the
     inputs and other outputs of the command."""
-    try:
-        _refuse_odd_output(path)
+    with system_errors(f"{path}: cannot be written"):
         if os.path.realpath(path) in map(os.path.realpath, taken):
             raise UsageError(f"{path}: is an input or another output of this command; name another file")
-        folder = os.path.dirname(os.path.realpath(path))
-        os.makedirs(folder, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".minieval-", dir=folder)
+        handle, name, _ = _temporary(path)
         os.close(handle)
         os.unlink(name)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be written: {os_reason(error)}") from None
 
 
 def write_text(path: str, pieces: Iterable[str]) -> None:
     """Writes a file whole: temporary file in the same folder, fsync, rename. UsageError if not."""
-    temporary = ""
-    try:
-        _refuse_odd_output(path)
-        target = os.path.realpath(path)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".minieval-", dir=os.path.dirname(target))
-        with open(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-        temporary = ""
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be written: {os_reason(error)}") from None
-    finally:
-        if temporary:
+    with system_errors(f"{path}: cannot be written"):
+        handle, name, target = _temporary(path)
+        try:
+            with open(handle, "wb") as file:
+                file.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, target)
+        except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                os.unlink(name)
+            raise
 
 
 @functools.lru_cache(maxsize=1)
@@ -5505,11 +5493,8 @@ def decision_log(path: str) -> str:
 
 def append_text(path: str, text: str) -> None:
     """Adds to a file that is never rewritten. Raises UsageError naming it."""
-    try:
-        with open(path, "a", encoding="utf-8", newline="\n", errors="backslashreplace") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {os_reason(error)}") from None
+    with system_errors(f"{path}: cannot be written"), open(path, "ab") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 _Parsed = TypeVar("_Parsed")
@@ -5566,8 +5551,7 @@ class TimedSearch:
     Patterns without a repeat or a group are linear and searched here. Safe to share."""
 
     def __init__(self, limit_s: float = REGEX_LIMIT_S) -> None:
-        self._limit_s = limit_s
-        self._lock = threading.Lock()
+        self._limit_s, self._lock = limit_s, threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
@@ -5577,46 +5561,38 @@ class TimedSearch:
             found = re.search(pattern, text)
             return found and found.start()
         with self._lock:
-            return self._ask(json.dumps([pattern, text]).encode("ascii") + b"\n", pattern)
-
-    def _ask(self, request: bytes, pattern: str) -> int | None:
-        if self._child is None:
-            self._start()
-        child = self._child
-        assert child is not None and child.stdin is not None
-        line = b""
-        with contextlib.suppress(OSError, queue.Empty):
-            child.stdin.write(request)
-            child.stdin.flush()
-            line = self._lines.get(timeout=self._limit_s)
-        if not line:
-            self.close()
-            raise RegexTimeout(f"{quoted(pattern)} was stopped after {self._limit_s:g} s on this answer")
+            line = self._ask(json.dumps([pattern, text]).encode("ascii") + b"\n")
+            if not line:
+                self.close()
+                raise RegexTimeout(f"{quoted(pattern)} was stopped after {self._limit_s:g} s on this answer")
         place: int | None = json.loads(line)
         return place
 
-    def _start(self) -> None:
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _SEARCH_CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            **own_process_group(),
-        )
-        self._child, self._lines = child, queue.SimpleQueue()
+    def _ask(self, request: bytes) -> bytes:
+        """The child's answer; nothing when it gave none in time."""
+        child = self._child = self._child or self._start()
+        assert child.stdin is not None
+        with contextlib.suppress(OSError, queue.Empty):
+            child.stdin.write(request)
+            child.stdin.flush()
+            return self._lines.get(timeout=self._limit_s)
+        return b""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        child = _spawn([sys.executable, "-I", "-S", "-c", _SEARCH_CHILD], subprocess.DEVNULL)
+        self._lines = queue.SimpleQueue()
         threading.Thread(target=_pump, args=(child.stdout, self._lines), daemon=True).start()
         with contextlib.suppress(queue.Empty):
             self._lines.get(timeout=30)
+        return child
 
     def close(self) -> None:
         """Ends the child; the next search starts another."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            child.wait()
-            for pipe in (child.stdin, child.stdout):
-                with contextlib.suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]
+            with contextlib.suppress(OSError), child:
+                pass  # closes the pipes and waits
 
 
 def _pump(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
@@ -5626,22 +5602,21 @@ def _pump(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
     lines.put(b"")
 
 
-def own_process_group() -> dict[str, Any]:
-    """Popen options that keep a terminal's Ctrl-C from a child that we end ourselves."""
-    if os.name == "nt":
-        return {"creationflags": 0x200}
-    return {"start_new_session": True}
+def _spawn(
+    words: Sequence[str], stderr: int = subprocess.PIPE, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A child on pipes that a terminal's Ctrl-C does not reach: we end it ourselves."""
+    group: dict[str, Any] = {"creationflags": 0x200} if os.name == "nt" else {"start_new_session": True}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=stderr, env=environ, **group)
 
 
 def file_sha256(path: str) -> str:
     """Digest of a file's bytes. Raises UsageError naming it."""
     digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            for block in iter(lambda: file.read(1 << 20), b""):
-                digest.update(block)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {os_reason(error)}") from None
+    with system_errors(f"{path}: cannot be read"), open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
     return digest.hexdigest()
 
 
@@ -5650,13 +5625,8 @@ def run_program(
 ) -> tuple[int, bytes, bytes]:
     """(exit code, stdout, stderr) of a program, which is ended with its children at the time limit
     (subprocess.TimeoutExpired). Raises UsageError when it cannot be started."""
-    pipe = subprocess.PIPE
-    try:
-        child = subprocess.Popen(
-            list(words), stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environ), **own_process_group()
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{quoted(words[0])} cannot be started: {os_reason(error)}") from None
+    with system_errors(f"{quoted(words[0])} cannot be started"):
+        child = _spawn(words, environ=clean_environ(environ))
     try:
         stdout, stderr = child.communicate(stdin, timeout=timeout_s)
     except BaseException:
@@ -5676,22 +5646,14 @@ def clean_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def git(world: World, *words: str) -> str | None:
     """What a git command prints, None when it fails or there is no git."""
     try:
-        done = subprocess.run(
-            ["git", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            env=clean_environ(world.environ),
-            timeout=10,
-        )
-    except (OSError, subprocess.SubprocessError):
+        status, stdout, _ = run_program(["git", *words], b"", 10, world.environ)
+    except (UsageError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+    return stdout.decode("utf-8", "replace").strip() if status == 0 else None
 
 
 def environment(world: World) -> dict[str, Any]:
     """Where and with what a run was made; no value of a secret."""
-    commit = git(world, "rev-parse", "HEAD")
     status = git(world, "status", "--porcelain", "--untracked-files=no")
     run = [world.environ.get(key, "") for key in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
     return {
@@ -5699,7 +5661,7 @@ def environment(world: World) -> dict[str, Any]:
         "source_sha256": file_sha256(__file__),
         "python": platform.python_version(),
         "system": platform.system(),
-        "git_commit": commit,
+        "git_commit": git(world, "rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
         "ci_run": "{}/{}/actions/runs/{}".format(*run) if all(run) else None,
     }
@@ -6039,656 +6001,8 @@ def call_with_retries(
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
-
-
-class Question(NamedTuple):
-    """What a provider is asked: the messages of a case, and the seed of the sample."""
-
-    case: Case
-    messages: Sequence[Mapping[str, str]]
-    seed: int
-
-
-class Answer(NamedTuple):
-    """What a provider answered, the last attempt's latency, and how many attempts it took."""
-
-    reply: Reply
-    latency_ms: float
-    attempts: int
-
-
-class Provider(Protocol):
-    """Who answers. `request` and `dropped` say what was sent, and what could not be."""
-
-    endpoint: str
-    dropped: tuple[str, ...]
-    until: float
-
-    @property
-    def request(self) -> dict[str, Any]: ...
-
-    def __call__(self, question: Question) -> Answer: ...
-
-
-class OpenAIChatProvider:
-    """Asks one model of an OpenAI-compatible endpoint. Safe to share between threads.
-
-    `request` goes into the body as it is; only the defaults (temperature 0, the seed) may be
-    dropped, once, when a 400 names them: `dropped` then holds their names.
-    """
-
-    def __init__(
-        self,
-        base: BaseUrl,
-        model: str,
-        client: HttpClient,
-        world: World,
-        *,
-        request: Mapping[str, Any],
-        headers: Mapping[str, str],
-        secrets: Collection[str],
-        gate: RetryGate,
-        stop: threading.Event,
-        timeout_s: float = 120.0,
-        attempts: int = 5,
-        strip: bool = False,
-        use_defaults: bool = True,
-    ) -> None:
-        self._base, self.model, self._client, self._world = base, model, client, world
-        self.endpoint = base.shown
-        self._request = {key: value for key, value in request.items() if value is not None}
-        defaults = {**REQUEST_DEFAULTS, "seed": 0} if use_defaults else {}
-        self._defaults = {key: value for key, value in defaults.items() if key not in request}
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
-        self._headers["User-Agent"] = f"minieval/{__version__}"
-        if base.basic_auth:
-            self._headers["Authorization"] = base.basic_auth
-        self._secrets = (*secrets, *base.secrets)
-        self._gate, self._stop = gate, stop
-        self._timeout_s, self._attempts, self._strip = timeout_s, attempts, strip
-        self.dropped: tuple[str, ...] = ()
-        self.until = math.inf
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The parameters as they are sent, for the results file."""
-        sent = {**self._defaults, **self._request}
-        return {key: value for key, value in sent.items() if key not in self.dropped}
-
-    def __call__(self, question: Question) -> Answer:
-        """Raises ProviderError when no answer came."""
-        clock = self._world.clock
-        self._gate.wait(clock, self._sleep)
-        deadline = clock() + self._timeout_s
-        (reply, latency_ms), attempts = call_with_retries(
-            lambda: self._ask_once(question, deadline),
-            attempts=self._attempts,
-            rng=self._world.rng,
-            clock=clock,
-            sleep=self._sleep,
-            gate=self._gate,
-            give_up_at=min(deadline, self.until),
-        )
-        return Answer(without_thinking(reply) if self._strip else reply, latency_ms, attempts)
-
-    def _sleep(self, pause_s: float) -> bool:
-        """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
-        return self._world.clock() + pause_s > self.until or self._world.sleep(self._stop, pause_s)
-
-    def _ask_once(self, question: Question, deadline: float) -> tuple[Reply, float]:
-        while True:
-            left = [key for key in self._defaults if key not in self.dropped]
-            try:
-                return self._post(self._body(question), deadline)
-            except ProviderError as error:
-                name = dropped_parameter(error, left)
-                if name is None:
-                    raise
-                self.dropped = tuple(sorted({*self.dropped, name}))
-
-    def _body(self, question: Question) -> bytes:
-        body = self.request
-        if "seed" in body and "seed" in self._defaults:
-            body["seed"] = question.seed
-        body.update(model=self.model, messages=question.messages)
-        return json.dumps(body).encode("ascii")
-
-    def _post(self, body: bytes, deadline: float) -> tuple[Reply, float]:
-        left = max(deadline - self._world.clock(), 0.001)
-        raw = self._client.post(self._base.url, self._headers, body, left)
-        now = self._world.now().timestamp()
-        reply = read_reply(raw.status, raw.headers, raw.body, now_epoch=now, secrets=self._secrets)
-        return reply, raw.latency_ms
-
-
-class ExecProvider:
-    """Asks a program instead of an endpoint, so that a test takes the application's own road.
-
-    It gets one JSON object on stdin (id, input, messages, vars, seed; never the reference) and
-    answers on stdout: text, or an object with `output` and optionally `model`, `usage`,
-    `finish_reason`. It is ended at the deadline; a failure carries the tail of its stderr.
-    """
-
-    endpoint = "program"
-    dropped: tuple[str, ...] = ()
-    until = math.inf
-    request: dict[str, Any] = {}
-
-    def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
-        self._words = shlex.split(line, posix=os.name != "nt")
-        if not self._words:
-            raise UsageError("--exec: needs a command")
-        self._world, self._timeout_s, self._gate = world, timeout_s, gate
-
-    def __call__(self, question: Question) -> Answer:
-        """Raises ProviderError when the program fails, hangs or gives nothing readable."""
-        self._gate.wait(self._world.clock, lambda seconds: False)
-        try:
-            answer = self._answer(question)
-        except ProviderError as error:
-            self._gate.note(error)
-            raise
-        self._gate.note(None)
-        return answer
-
-    def _answer(self, question: Question) -> Answer:
-        case, environ = question.case, clean_environ(self._world.environ)
-        given = {"id": case.id, "input": case.input, "vars": dict(case.vars), "seed": question.seed}
-        stdin = json.dumps({**given, "messages": list(question.messages)}).encode("ascii")
-        started = self._world.clock()
-        try:
-            status, stdout, stderr = run_program(self._words, stdin, self._timeout_s, environ)
-        except subprocess.TimeoutExpired:
-            raise ProviderError("timeout", f"the program took over {self._timeout_s:g} s") from None
-        if status != 0:
-            tail = stderr[-400:].decode("utf-8", "replace").strip()
-            raise ProviderError(
-                "program", f"the program left with {status}: {one_line(tail) or '(no stderr)'}"
-            )
-        return Answer(_program_reply(stdout), (self._world.clock() - started) * 1000, 1)
-
-
-def _program_reply(stdout: bytes) -> Reply:
-    try:
-        text = stdout.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProviderError("program", "the program's answer is not UTF-8") from None
-    text = text[:-1] if text.endswith("\n") else text
-    try:
-        document = parse_json(text)
-    except JsonError:
-        document = None
-    if not isinstance(document, dict) or not isinstance(document.get("output"), str):
-        return Reply(text)
-    usage = document.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    texts = {"finish_reason": document.get("finish_reason"), "model": document.get("model")}
-    counts = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
-    known: dict[str, Any] = {key: text for key, text in texts.items() if isinstance(text, str)}
-    known.update({key: n for key, n in counts.items() if type(n) is int and n >= 0})
-    return Reply(document["output"], **known)
-
-
-class Call(NamedTuple):
-    """One sample to be asked: `lane` is the index of the model."""
-
-    lane: int
-    case: Case
-    seed: int
-
-
-@dataclass
-class Lane:
-    """One model of a run: who answers, what it costs, and the samples that have come."""
-
-    model: str
-    provider: Provider
-    price: Price | None
-    tools: Tools
-    out: str | None = None
-    journal: Journal | None = None
-    samples: dict[tuple[str, int], Sample] = field(default_factory=dict)
-    kept: dict[tuple[str, int], Sample] = field(default_factory=dict)
-
-
-def plan_calls(suite: Suite, lanes: int, samples: int, *, critical_first: bool = False) -> list[Call]:
-    """Every sample in the order it is asked: case by case, the models taking turns on each, so
-    that a provider's drift hits them alike."""
-    cases = [case for case in suite.cases if case.skip is None]
-    if critical_first:
-        cases.sort(key=lambda case: not case.critical)
-    return [
-        Call(lane, case, seed)
-        for case in cases
-        for seed in range(case.samples or samples)
-        for lane in range(lanes)
-    ]
-
-
-class _JudgeMeter:
-    """Adds up what the judge cost and took for one sample."""
-
-    def __init__(self, judge: Judge | None) -> None:
-        self._judge = judge
-        self.verdicts: list[JudgeVerdict] = []
-
-    def __call__(self, rubric: str, output: str) -> JudgeVerdict:
-        assert self._judge is not None
-        verdict = self._judge(rubric, output)
-        self.verdicts.append(verdict)
-        return verdict
-
-    def figures(self) -> dict[str, Any]:
-        if not self.verdicts:
-            return {}
-        costs = [verdict.cost_usd for verdict in self.verdicts]
-        times = [verdict.latency_ms for verdict in self.verdicts if verdict.latency_ms is not None]
-        return {
-            "judge_cost_usd": None if None in costs else math.fsum(costs),  # type: ignore[arg-type]
-            "judge_latency_ms": round(sum(times), 3) if times else None,
-            "judge_model": next((v.model for v in self.verdicts if v.model), None),
-        }
-
-
-def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sample:
-    """The sample with its assertions. A judge that cannot be reached is an error of the sample,
-    which keeps the answer, so that a resumed run judges it without paying for it again."""
-    meter = _JudgeMeter(tools.judge)
-    judge = meter if tools.judge is not None else None
-    flags = reply_flags(reply) + (
-        (SPEAKS_TO_JUDGE,) if case.has_rubric and speaks_to_judge(reply.text) else ()
-    )
-    try:
-        results = grade(case, reply, Tools(tools.search, judge))
-    except ProviderError as error:
-        return sample._replace(error=("judge", f"{error.kind}: {error.message}"), flags=flags)
-    return sample._replace(assertions=results, flags=flags, **meter.figures())
-
-
-def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
-    """One call from question to graded sample; a ProviderError becomes the sample's error."""
-    kept = lane.kept.get((call.case.id, call.seed))
-    if kept is not None and kept.output is not None:
-        reply = Reply(kept.output, kept.finish_reason, thinking=THINKING in kept.flags)
-        return graded_sample(call.case, kept._replace(error=None), reply, lane.tools)
-    question = Question(call.case, case_messages(suite, call.case), call.seed)
-    try:
-        reply, latency_ms, attempts = lane.provider(question)
-    except ProviderError as error:
-        return Sample(call.seed, error=(error.kind, error.message), attempts=error.attempts)
-    sample = Sample(
-        seed=call.seed,
-        output=reply.text,
-        output_sha256=hashlib.sha256(reply.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        attempts=attempts,
-        latency_ms=round(latency_ms, 3),
-        prompt_tokens=reply.prompt_tokens,
-        completion_tokens=reply.completion_tokens,
-        cost_usd=cost_usd(reply, lane.price),
-        finish_reason=reply.finish_reason,
-        model=reply.model,
-        fingerprint=reply.fingerprint,
-        server=reply.server,
-    )
-    return graded_sample(call.case, sample, reply, lane.tools)
-
-
-class Stop:
-    """Why a run ends before its plan does. The first reason counts; `event` wakes the waiting. A
-    `limit` is no failure of a run that is complete all the same."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-        self.reason: str | None = None
-        self.exit_code = EXIT_OK
-        self.limit = False
-
-    def __call__(self, reason: str, exit_code: int = EXIT_NO, *, limit: bool = False) -> None:
-        if self.reason is None:
-            self.reason, self.exit_code, self.limit = reason, exit_code, limit
-            self.event.set()
-
-
-def _next(done: queue.SimpleQueue[tuple[Call | None, Any]]) -> tuple[Call | None, Any]:
-    """The next outcome; a wait without a limit could not be interrupted on Windows."""
-    while True:
-        with contextlib.suppress(queue.Empty):
-            return done.get(timeout=0.5)
-
-
-def run_calls(
-    calls: Sequence[Call],
-    ask_one: Callable[[Call], Sample],
-    workers: int,
-    stop: Stop,
-    arrived: Callable[[Call, Sample], None],
-) -> None:
-    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come.
-
-    After a stop no new call starts, and those under way are waited for. A bug in a worker is
-    raised here. The threads are daemons, so that a second Ctrl-C need not wait for them.
-    """
-    done: queue.SimpleQueue[tuple[Call | None, Any]] = queue.SimpleQueue()
-    pending, lock = iter(calls), threading.Lock()
-
-    def work() -> None:
-        try:
-            while not stop.event.is_set():
-                with lock:
-                    call = next(pending, None)
-                if call is None:
-                    break
-                done.put((call, ask_one(call)))
-            done.put((None, None))
-        except BaseException as error:
-            done.put((None, error))
-
-    running = min(workers, len(calls))
-    for _ in range(running):
-        threading.Thread(target=work, daemon=True).start()
-    while running:
-        call, outcome = _next(done)
-        if call is not None:
-            arrived(call, outcome)
-        elif outcome is None:
-            running -= 1
-        else:
-            raise outcome
-
-
-class Journal:
-    """What a run has been answered, one line a sample, beside its results file.
-
-    Its first line says what was asked of whom; a journal of another run is not continued. It is
-    locked while the run lives (the lock goes with the process), and removed when the results
-    stand.
-    """
-
-    def __init__(self, out: str, identity: Mapping[str, Any]) -> None:
-        self.path = out + ".journal"
-        self._identity = dict(identity)
-        self._file = self._open(out)
-
-    def _open(self, out: str) -> IO[bytes]:
-        """The locked file. One that its last owner removed before we had the lock is made anew."""
-        while True:
-            try:
-                file = open(self.path, "a+b")  # noqa: SIM115  it stays open and locked for the run
-            except OSError as error:
-                raise UsageError(f"{self.path}: cannot be written: {os_reason(error)}") from None
-            if not _lock_file(file):
-                file.close()
-                raise UsageError(f"{out}: another run is writing it; wait for it, or name another --out")
-            with contextlib.suppress(OSError):
-                if os.path.samestat(os.fstat(file.fileno()), os.stat(self.path)):
-                    return file
-            file.close()
-
-    def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
-        """The samples that a resumed run has already. Raises UsageError when there are some and
-        nobody asked for them, or when they are of another run."""
-        self._file.seek(0)
-        lines = self._file.read().decode("utf-8", "replace").split("\n")
-        whole, rest = lines[:-1], lines[-1]
-        if rest:
-            self._file.truncate(len("".join(line + "\n" for line in whole).encode("utf-8", "replace")))
-        found = dict(self._sample(number, line) for number, line in enumerate(whole[1:], 2))
-        answered = sum(sample.output_sha256 is not None for sample in found.values())
-        if not answered:
-            self._start()
-            return {}
-        if not resume:
-            raise UsageError(
-                f"{self.path}: holds {counted(answered, 'answer')} of an unfinished run: "
-                "continue it with --resume, or remove the file to start again"
-            )
-        self._check(whole[0])
-        return found
-
-    def _start(self) -> None:
-        self._file.truncate(0)
-        self._write({"schema": JOURNAL_SCHEMA, "identity": self._identity})
-
-    def _check(self, line: str) -> None:
-        try:
-            document = check_schema(parse_json(line), JOURNAL_SCHEMA)
-        except (JsonError, UsageError) as error:
-            raise UsageError(f"{self.path}: line 1: {error}") from None
-        found = document.get("identity")
-        theirs = found if isinstance(found, dict) else {}
-        ours = json.loads(json.dumps(self._identity))
-        differing = sorted(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
-        if differing:
-            raise UsageError(
-                f"{self.path}: is of another run: {', '.join(differing)} differ: "
-                "resume with the same, or remove the file to start again"
-            )
-
-    def _sample(self, number: int, line: str) -> tuple[tuple[str, int], Sample]:
-        where = f"{self.path}: line {number}"
-        try:
-            document = parse_json(line)
-        except JsonError as error:
-            raise UsageError(f"{where}: {error}") from None
-        found = read_fields(where, document, {"case": lambda _, value: str(value), "sample": parse_sample})
-        if set(found) != {"case", "sample"}:
-            raise UsageError(f"{where}: needs case and sample")
-        return (found["case"], found["sample"].seed), found["sample"]
-
-    def add(self, case: str, sample: Sample) -> None:
-        """Appends one sample and hands it to the system, so that a killed process keeps it."""
-        self._write({"case": case, "sample": sample_document(sample)})
-
-    def _write(self, document: Mapping[str, Any]) -> None:
-        try:
-            self._file.write(json_line(document).encode("utf-8") + b"\n")
-            self._file.flush()
-        except OSError as error:
-            raise UsageError(f"{self.path}: cannot be written: {os_reason(error)}") from None
-
-    def close(self, remove: bool) -> None:
-        """Ends the journal; `remove` when the results file stands."""
-        if remove:
-            with contextlib.suppress(OSError):
-                self._file.truncate(0)
-                os.unlink(self.path)
-        self._file.close()
-
-
-def _lock_file(file: IO[bytes]) -> bool:
-    """Locks an open file for this process, or says that another one has it."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            file.seek(1 << 30)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            import fcntl
-
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-class Progress:
-    """How far a run is, on stderr: a bar on a terminal, about twenty plain lines elsewhere."""
-
-    def __init__(self, world: World, total: int, quiet: bool) -> None:
-        environ = world.environ
-        terminal = hasattr(world.stderr, "isatty") and world.stderr.isatty()
-        plain = bool(environ.get("CI")) or environ.get("TERM") == "dumb"
-        forced = bool(environ.get("FORCE_COLOR"))
-        self._bar = not plain and (terminal or forced)
-        self._colour = (self._bar or forced) and not environ.get("NO_COLOR")
-        self._world, self._total, self._quiet = world, total, quiet or not total
-        self._done = self._errors = 0
-        self._started = self._shown = world.clock()
-
-    def add(self, error: bool) -> None:
-        """Counts one sample and shows it when it is time."""
-        self._done += 1
-        self._errors += error
-        if self._quiet:
-            return
-        now = self._world.clock()
-        if self._bar:
-            if now - self._shown >= 0.1 or self._done == self._total:
-                self._shown = now
-                write_stream(self._world.stderr, "\r" + self._line(now) + "\x1b[K")
-        elif self._done == self._total or (
-            self._done * 20 // self._total > (self._done - 1) * 20 // self._total and now - self._shown >= 1
-        ):
-            self._shown = now
-            tell(self._world, self._line(now))
-
-    def _line(self, now: float) -> str:
-        rate = self._done / max(now - self._started, 1e-6)
-        left = (self._total - self._done) / rate
-        errors = f", {self._errors} errors" if self._errors else ""
-        if errors and self._colour:
-            errors = f"\x1b[31m{errors}\x1b[0m"
-        bar = ""
-        if self._bar:
-            filled = self._done * 20 // self._total
-            bar = "[" + "#" * filled + "." * (20 - filled) + "] "
-        return f"{bar}{self._done} of {self._total}, {rate:.1f}/s{errors}, {left:.0f} s left"
-
-    def finish(self) -> None:
-        """Leaves the terminal on a line of its own."""
-        if self._bar and not self._quiet and self._done:
-            write_stream(self._world.stderr, "\n")
-
-
-@contextlib.contextmanager
-def interruptible(world: World, stop: Stop) -> Iterator[None]:
-    """Ctrl-C once stops asking and lets calls under way finish; twice ends at once."""
-
-    interrupts: list[int] = []
-
-    def interrupted(number: int, frame: object) -> None:
-        if interrupts:
-            raise KeyboardInterrupt
-        interrupts.append(number)
-        tell(world, "interrupted: finishing the calls under way (Ctrl-C again ends at once)")
-        stop("interrupted", EXIT_INTERRUPTED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@dataclass(frozen=True)
-class RunLimits:
-    """What ends a run early: seconds, US dollars, or a critical case that the baseline passed."""
-
-    max_time_s: float | None = None
-    max_cost_usd: float | None = None
-    fail_fast: frozenset[str] = frozenset()
-
-
-class Watch:
-    """Looks at every sample that arrives and stops the run when a limit is reached."""
-
-    def __init__(self, limits: RunLimits, stop: Stop, gate: RetryGate, world: World) -> None:
-        self._limits, self._stop, self._gate, self._world = limits, stop, gate, world
-        self.until = math.inf if limits.max_time_s is None else world.clock() + limits.max_time_s
-        self._spent = Decimal(0)
-        self._lock = threading.Lock()
-
-    def __call__(self, case: Case, sample: Sample) -> None:
-        """Runs in the worker that got the sample, before it asks for another."""
-        limits = self._limits
-        with self._lock:
-            if self._gate.ended_by is not None:
-                error = self._gate.ended_by
-                self._stop(f"the endpoint cannot be used ({error.kind}): {error.message}")
-            if self._world.clock() >= self.until or (sample.error and sample.error[0] == "stopped"):
-                self._stop(f"--max-time of {limits.max_time_s or 0:g} s reached", limit=True)
-            if limits.max_cost_usd is not None and sample.output is not None:
-                self._count(sample, limits.max_cost_usd)
-            if case.id in limits.fail_fast and sample.verdict == FAIL:
-                self._stop(f"--fail-fast: critical case {printable(case.id)} regressed")
-
-    def _count(self, sample: Sample, limit: float) -> None:
-        if sample.cost_usd is None:
-            self._stop("a call's cost is unknown, so --max-cost-usd cannot be held")
-            return
-        self._spent += Decimal(repr(sample.cost_usd)) + Decimal(repr(sample.judge_cost_usd or 0.0))
-        if self._spent >= Decimal(repr(limit)):
-            self._stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
-
-
-def without_texts(sample: Sample) -> Sample:
-    """A sample with digests alone: the details of its assertions quote the answer too."""
-    results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
-    return sample._replace(output=None, assertions=results)
-
-
-def execute(
-    suite: Suite,
-    lanes: Sequence[Lane],
-    calls: Sequence[Call],
-    workers: int,
-    watch: Watch,
-    stop: Stop,
-    progress: Progress,
-    keep_outputs: bool = True,
-) -> None:
-    """Asks what the lanes do not have yet; each sample is journalled as it arrives."""
-    missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
-
-    def arrived(call: Call, sample: Sample) -> None:
-        if sample.error is not None and sample.error[0] == "stopped":
-            return
-        lane = lanes[call.lane]
-        kept = sample if keep_outputs else without_texts(sample)
-        lane.samples[call.case.id, call.seed] = kept
-        if lane.journal is not None:
-            lane.journal.add(call.case.id, kept)
-        progress.add(sample.error is not None)
-
-    def ask_one(call: Call) -> Sample:
-        sample = ask(call, suite, lanes[call.lane])
-        watch(call.case, sample)
-        return sample
-
-    try:
-        run_calls(missing, ask_one, workers, stop, arrived)
-    finally:
-        progress.finish()
-
-
-def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ...]:
-    """The lane's samples by case, in suite order and seed order whatever order they came in."""
-    results = []
-    for case in suite.cases:
-        found = (lane.samples.get((case.id, seed)) for seed in range(case.samples or samples))
-        results.append(
-            CaseResult(
-                case.id,
-                case.sha256,
-                tuple(sample for sample in found if sample is not None),
-                asked_sha256(suite, case),
-                case.critical,
-                case.group,
-                case.tags,
-                case.why,
-                case.owner,
-                case.fixture,
-                case.min_pass,
-                case.skip,
-                case.golden,
-                case.has_rubric,
-            )
-        )
-    return tuple(results)
+Messages = Sequence[Mapping[str, str]]
+Answer = tuple[Reply, float, int]  # a reply, the last attempt's latency_ms, and the attempts
 
 
 @dataclass(frozen=True)
@@ -6728,90 +6042,609 @@ class RunOptions(EndpointOptions):
         """The names of who answers: models, then programs."""
         return [*self.model, *self.exec]
 
+    @property
+    def judge_url(self) -> str | None:
+        return self.judge_base_url or self.base_url
+
+
+class Stop:
+    """Why a run ends before its plan does, and the time on its clock when it must. The first reason
+    counts; `event` wakes the waiting. A `limit` is no failure of a run that is complete all the same."""
+
+    def __init__(self) -> None:
+        self.event, self.until = threading.Event(), math.inf
+        self.reason: str | None = None
+        self.exit_code, self.limit = EXIT_OK, False
+
+    def __call__(self, reason: str, exit_code: int = EXIT_NO, *, limit: bool = False) -> None:
+        if self.reason is None:
+            self.reason, self.exit_code, self.limit = reason, exit_code, limit
+            self.event.set()
+
 
 class Session:
     """What the calls of one invocation share: headers, secrets, connections, and when to stop."""
 
     def __init__(self, options: EndpointOptions, world: World) -> None:
-        self.options, self.world = options, world
+        self.options, self.world, self.started = options, world, utc(world)
         self.stop, self.gate, self.client = Stop(), RetryGate(), HttpClient(clock=world.clock)
         self.headers: dict[str, str] = {}
-        secrets = []
+        self.secrets: list[str] = []
         if world.environ.get(options.api_key_env, "").strip():
-            secrets.append(self._secret(options.api_key_env))
-            bearer = options.api_key_header.lower() == "authorization"
-            self.headers[options.api_key_header] = f"Bearer {secrets[0]}" if bearer else secrets[0]
+            bearer = "Bearer " if options.api_key_header.lower() == "authorization" else ""
+            self.headers[options.api_key_header] = bearer + self._secret(options.api_key_env)
         for item in options.header:
             name, equals, variable = item.partition("=")
             if not equals or not re.fullmatch(r"[A-Za-z0-9-]+", name):
                 raise UsageError(f"--header {quoted(item)}: must be NAME=ENVVAR")
             self.headers[name] = self._secret(variable)
-            secrets.append(self.headers[name])
-        self.secrets = tuple(secrets)
 
     def _secret(self, variable: str) -> str:
         try:
-            return header_value(self.world.environ.get(variable, ""), f"the variable {variable}")
+            value = header_value(self.world.environ.get(variable, ""), f"the variable {variable}")
         except ValueError as error:
             raise UsageError(str(error)) from None
+        self.secrets.append(value)
+        return value
 
-    def provider(self, flag: str, url: str | None, model: str, **more: Any) -> OpenAIChatProvider:
+    def sleep(self, pause_s: float) -> bool:
+        """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
+        beyond = self.world.clock() + pause_s > self.stop.until
+        return beyond or self.world.sleep(self.stop.event, pause_s)
+
+    def provider(
+        self, flag: str, url: str | None, model: str, request: Mapping[str, Any], strip: bool = False
+    ) -> OpenAIChatProvider:
         """A model at a base URL. Raises UsageError naming the flag."""
         if url is None:
             raise UsageError(f"{flag} is needed to ask {quoted(model)}")
         try:
-            base = normal_base_url(url)
+            return OpenAIChatProvider(self, normal_base_url(url), model, request, strip)
         except ValueError as error:
             raise UsageError(f"{flag}: {error}") from None
-        return OpenAIChatProvider(
-            base, model, self.client, self.world, headers=self.headers, secrets=self.secrets, gate=self.gate,
-            stop=self.stop.event, timeout_s=self.options.timeout, attempts=self.options.attempts, **more,
-        )  # fmt: skip
 
     def judge(self, model: str, url: str | None, price: Price | None) -> Judge:
-        """The keyword judge, or a model behind an endpoint."""
+        """The keyword judge, or a model behind an endpoint, whose verdicts carry cost and latency."""
         if model == KEYWORD_JUDGE:
             return keyword_judge
-        return http_judge(self.provider("--judge-base-url", url, model, request={}), price)
+        provider = self.provider("--judge-base-url", url, model, {})
+
+        def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
+            message = {"role": "user", "content": prompt}
+            reply, latency_ms, _ = provider(Case("judge", prompt, (), ""), [message], 0)
+            return reply.text, JudgeVerdict(None, "", None, cost_usd(reply, price), latency_ms, reply.model)
+
+        return model_judge(ask_judge)
 
     def close(self) -> None:
         """Closes the connections."""
         self.client.close()
 
 
-def http_judge(provider: Provider, price: Price | None) -> Judge:
-    """A model judge behind a provider; its cost and latency come with each verdict."""
+class OpenAIChatProvider:
+    """Asks one model of an OpenAI-compatible endpoint. Safe to share between threads.
 
-    def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
-        case = Case("judge", prompt, (), "")
-        answer = provider(Question(case, [{"role": "user", "content": prompt}], 0))
-        cost = cost_usd(answer.reply, price)
-        return answer.reply.text, JudgeVerdict(None, "", None, cost, answer.latency_ms, answer.reply.model)
+    `request` goes into the body as it is; only the defaults (temperature 0, the seed) may be
+    dropped, once, when a 400 names them: `dropped` then holds their names.
+    """
 
-    return model_judge(ask_judge)
+    def __init__(
+        self, session: Session, base: BaseUrl, model: str, request: Mapping[str, Any], strip: bool
+    ) -> None:
+        self._session, self._base, self._model, self._strip = session, base, model, strip
+        self._given, self.endpoint = request, base.shown
+        self.dropped: tuple[str, ...] = ()
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **session.headers}
+        self._headers["User-Agent"] = f"minieval/{__version__}"
+        if base.basic_auth:
+            self._headers["Authorization"] = base.basic_auth
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The parameters as they are sent, for the results file; a null of the suite sends nothing."""
+        sent = {**REQUEST_DEFAULTS, "seed": 0, **self._given}
+        return {key: value for key, value in sent.items() if value is not None and key not in self.dropped}
+
+    def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
+        """Raises ProviderError when no answer came."""
+        session, clock = self._session, self._session.world.clock
+        session.gate.wait(clock, session.sleep)
+        deadline = clock() + session.options.timeout
+        (reply, latency_ms), attempts = call_with_retries(
+            lambda: self._ask_once(messages, seed, deadline), attempts=session.options.attempts,
+            rng=session.world.rng, clock=clock, sleep=session.sleep, gate=session.gate,
+            give_up_at=min(deadline, session.stop.until),
+        )  # fmt: skip
+        reply = without_thinking(reply) if self._strip else reply
+        return reply, latency_ms, attempts
+
+    def _ask_once(self, messages: Messages, seed: int, deadline: float) -> tuple[Reply, float]:
+        while True:
+            body = {**self.request, "model": self._model, "messages": messages}
+            defaults = [key for key in body if key in (*REQUEST_DEFAULTS, "seed") and key not in self._given]
+            if "seed" in defaults:
+                body["seed"] = seed
+            try:
+                return self._post(json.dumps(body).encode("ascii"), deadline)
+            except ProviderError as error:
+                name = dropped_parameter(error, defaults)
+                if name is None:
+                    raise
+                self.dropped = tuple(sorted({*self.dropped, name}))
+
+    def _post(self, body: bytes, deadline: float) -> tuple[Reply, float]:
+        session, world = self._session, self._session.world
+        left = max(deadline - world.clock(), 0.001)
+        raw = session.client.post(self._base.url, self._headers, body, left)
+        secrets = (*session.secrets, *self._base.secrets)
+        now = world.now().timestamp()
+        return read_reply(raw.status, raw.headers, raw.body, now_epoch=now, secrets=secrets), raw.latency_ms
 
 
-def judge_document(model: str | None, url: str | None) -> dict[str, Any] | None:
+class ExecProvider:
+    """Asks a program instead of an endpoint, so that a test takes the application's own road.
+
+    It gets one JSON object on stdin (id, input, messages, vars, seed; never the reference) and
+    answers on stdout: text, or an object with `output` and optionally `model`, `usage`,
+    `finish_reason`. It is ended at the deadline; a failure carries the tail of its stderr.
+    """
+
+    endpoint = "program"
+    dropped: tuple[str, ...] = ()
+    request: dict[str, Any] = {}
+
+    def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
+        self._words = shlex.split(line, posix=os.name != "nt")
+        if not self._words:
+            raise UsageError("--exec: needs a command")
+        self._world, self._timeout_s, self._gate = world, timeout_s, gate
+
+    def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
+        """Raises ProviderError when the program fails, hangs or gives nothing readable."""
+        given = {"id": case.id, "input": case.input, "vars": dict(case.vars), "seed": seed}
+        stdin = json.dumps({**given, "messages": list(messages)}).encode("ascii")
+        answer, _ = call_with_retries(
+            lambda: self._ask_once(stdin), attempts=1, rng=self._world.rng, clock=self._world.clock,
+            sleep=lambda seconds: False, gate=self._gate,
+        )  # fmt: skip
+        return answer
+
+    def _ask_once(self, stdin: bytes) -> Answer:
+        started = self._world.clock()
+        try:
+            status, stdout, stderr = run_program(self._words, stdin, self._timeout_s, self._world.environ)
+        except subprocess.TimeoutExpired:
+            raise ProviderError("timeout", f"the program took over {self._timeout_s:g} s") from None
+        if status != 0:
+            tail = one_line(stderr[-400:].decode("utf-8", "replace").strip())
+            raise ProviderError("program", f"the program left with {status}: {tail or '(no stderr)'}")
+        return _program_reply(stdout), (self._world.clock() - started) * 1000, 1
+
+
+def _program_reply(stdout: bytes) -> Reply:
+    try:
+        text = stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProviderError("program", "the program's answer is not UTF-8") from None
+    text = text[:-1] if text.endswith("\n") else text
+    try:
+        document = parse_json(text)
+    except JsonError:
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("output"), str):
+        return Reply(text)
+    usage = document["usage"] if isinstance(document.get("usage"), dict) else {}
+    texts = {key: document.get(key) for key in ("finish_reason", "model")}
+    counts = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
+    known: dict[str, Any] = {key: text for key, text in texts.items() if isinstance(text, str)}
+    known.update({key: n for key, n in counts.items() if type(n) is int and n >= 0})
+    return Reply(document["output"], **known)
+
+
+Provider = Union[OpenAIChatProvider, ExecProvider]
+
+
+class Call(NamedTuple):
+    """One sample to be asked: `lane` is the index of the model."""
+
+    lane: int
+    case: Case
+    seed: int
+
+
+@dataclass
+class Lane:
+    """One model of a run: who answers, what it costs, and the samples that have come. `kept` are
+    answers of an earlier run that its judge could not be asked about."""
+
+    model: str
+    provider: Provider
+    price: Price | None
+    tools: Tools
+    journal: Journal | None = None
+    samples: dict[tuple[str, int], Sample] = field(default_factory=dict)
+    kept: dict[tuple[str, int], Sample] = field(default_factory=dict)
+
+
+def plan_calls(suite: Suite, lanes: int, samples: int, *, critical_first: bool = False) -> list[Call]:
+    """Every sample in the order it is asked: case by case, the models taking turns on each, so
+    that a provider's drift hits them alike."""
+    cases = [case for case in suite.cases if case.skip is None]
+    if critical_first:
+        cases.sort(key=lambda case: not case.critical)
+    seeds = ((case, seed) for case in cases for seed in range(case.samples or samples))
+    return [Call(lane, case, seed) for case, seed in seeds for lane in range(lanes)]
+
+
+def _judge_figures(verdicts: Sequence[JudgeVerdict]) -> dict[str, Any]:
+    """What the judge cost and took for one sample."""
+    if not verdicts:
+        return {}
+    costs = [verdict.cost_usd for verdict in verdicts]
+    times = [verdict.latency_ms for verdict in verdicts if verdict.latency_ms is not None]
+    return {
+        "judge_cost_usd": None if None in costs else math.fsum(costs),  # type: ignore[arg-type]
+        "judge_latency_ms": round(sum(times), 3) if times else None,
+        "judge_model": next((verdict.model for verdict in verdicts if verdict.model), None),
+    }
+
+
+def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sample:
+    """The sample with its assertions. A judge that cannot be reached is an error of the sample,
+    which keeps the answer, so that a resumed run judges it without paying for it again."""
+    verdicts: list[JudgeVerdict] = []
+
+    def judge(rubric: str, output: str) -> JudgeVerdict:
+        assert tools.judge is not None
+        verdicts.append(tools.judge(rubric, output))
+        return verdicts[-1]
+
+    flags = reply_flags(reply)
+    if case.has_rubric and speaks_to_judge(reply.text):
+        flags += (SPEAKS_TO_JUDGE,)
+    try:
+        results = grade(case, reply, Tools(tools.search, judge if tools.judge else None))
+    except ProviderError as error:
+        return sample._replace(error=("judge", f"{error.kind}: {error.message}"), flags=flags)
+    return sample._replace(assertions=results, flags=flags, **_judge_figures(verdicts))
+
+
+_KEPT_OF_REPLY = sorted({*Reply._fields} & {*Sample._fields})
+
+
+def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
+    """One call from question to graded sample; a ProviderError becomes the sample's error."""
+    kept = lane.kept.get((call.case.id, call.seed))
+    if kept is not None and kept.output is not None:
+        reply = Reply(kept.output, kept.finish_reason, thinking=THINKING in kept.flags)
+        return graded_sample(call.case, kept._replace(error=None), reply, lane.tools)
+    try:
+        reply, latency_ms, attempts = lane.provider(call.case, case_messages(suite, call.case), call.seed)
+    except ProviderError as error:
+        return Sample(call.seed, error=(error.kind, error.message), attempts=error.attempts)
+    sample = Sample(
+        call.seed,
+        reply.text,
+        hashlib.sha256(reply.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        attempts=attempts,
+        latency_ms=round(latency_ms, 3),
+        cost_usd=cost_usd(reply, lane.price),
+        **{name: getattr(reply, name) for name in _KEPT_OF_REPLY},
+    )
+    return graded_sample(call.case, sample, reply, lane.tools)
+
+
+def run_calls(
+    calls: Sequence[Call], ask_one: Callable[[Call], Sample], workers: int, stop: Stop,
+    arrived: Callable[[Call, Sample], None],
+) -> None:  # fmt: skip
+    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come.
+
+    After a stop no new call starts, and those under way are waited for. A bug in a worker is
+    raised here. The threads are daemons, so that a second Ctrl-C need not wait for them.
+    """
+    done: queue.SimpleQueue[tuple[Call, Sample] | BaseException | None] = queue.SimpleQueue()
+    pending, lock = iter(calls), threading.Lock()
+
+    def work() -> None:
+        try:
+            while not stop.event.is_set():
+                with lock:
+                    call = next(pending, None)
+                if call is None:
+                    break
+                done.put((call, ask_one(call)))
+            done.put(None)
+        except BaseException as error:
+            done.put(error)
+
+    running = min(workers, len(calls))
+    for _ in range(running):
+        threading.Thread(target=work, daemon=True).start()
+    while running:
+        try:
+            outcome = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
+        except queue.Empty:
+            continue
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome is None:
+            running -= 1
+        else:
+            arrived(*outcome)
+
+
+def _check_same(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], way_out: str) -> None:
+    differing = sorted(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
+    if differing:
+        raise UsageError(f"{path}: is of another run: {', '.join(differing)} differ; {way_out}")
+
+
+_ENTRY_FIELDS: Mapping[str, Field] = {"case": lambda _, value: str(value), "sample": parse_sample}
+
+
+def _entry(document: object) -> tuple[tuple[str, int], Sample]:
+    found = read_fields("answer", document, _ENTRY_FIELDS)
+    if set(found) != {"case", "sample"}:
+        raise UsageError("needs case and sample")
+    return (found["case"], found["sample"].seed), found["sample"]
+
+
+class Journal:
+    """What a run has been answered, one line a sample, beside its results file; the first line says
+    what was asked of whom. Locked while the run lives, and removed when the results stand."""
+
+    def __init__(self, out: str, identity: Mapping[str, Any]) -> None:
+        self.out, self.path = out, out + ".journal"
+        self._identity = json.loads(json.dumps(identity))
+        self._file = self._open()
+
+    def _open(self) -> IO[bytes]:
+        """The locked file. One that its last owner removed before we had the lock is made anew."""
+        while True:
+            with system_errors(f"{self.path}: cannot be written"):
+                file = open(self.path, "a+b")  # noqa: SIM115  it stays open and locked for the run
+            if not _lock_file(file):
+                file.close()
+                raise UsageError(f"{self.out}: another run is writing it; wait, or name another --out")
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(self.path)):
+                    return file
+            file.close()
+
+    def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
+        """The samples that a resumed run has already. Raises UsageError when there are some and
+        nobody asked for them, or when they are of another run."""
+        self._file.seek(0)
+        whole, end, cut = self._file.read().rpartition(b"\n")
+        if cut:
+            self._file.truncate(len(whole + end))
+        first, *lines = whole.decode("utf-8", "replace").split("\n")
+        found = dict(self._read(number, line, _entry) for number, line in enumerate(lines, 2))
+        answered = sum(sample.output_sha256 is not None for sample in found.values())
+        if not answered:
+            self._file.truncate(0)
+            self._write({"schema": JOURNAL_SCHEMA, "identity": self._identity})
+            return {}
+        if not resume:
+            raise UsageError(
+                f"{self.path}: holds {counted(answered, 'answer')} of an unfinished run: "
+                "continue it with --resume, or remove the file to start again"
+            )
+        theirs = self._read(1, first, lambda document: check_schema(document, JOURNAL_SCHEMA)).get("identity")
+        way_out = "resume with the same, or remove the file to start again"
+        _check_same(self.path, theirs if isinstance(theirs, dict) else {}, self._identity, way_out)
+        return found
+
+    def _read(self, number: int, line: str, read: Callable[[object], Any]) -> Any:
+        try:
+            return read(parse_json(line))
+        except (JsonError, UsageError) as error:
+            raise UsageError(f"{self.path}: line {number}: {error}") from None
+
+    def add(self, case: str, sample: Sample) -> None:
+        """Appends one sample and hands it to the system, so that a killed process keeps it."""
+        self._write({"case": case, "sample": sample_document(sample)})
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        with system_errors(f"{self.path}: cannot be written"):
+            self._file.write(json_line(document).encode("utf-8") + b"\n")
+            self._file.flush()
+
+    def close(self, remove: bool) -> None:
+        """Ends the journal; `remove` when the results file stands."""
+        if remove:
+            with contextlib.suppress(OSError):
+                self._file.truncate(0)
+                os.unlink(self.path)
+        self._file.close()
+
+
+def _lock_file(file: IO[bytes]) -> bool:
+    """Locks an open file for this process, or says that another one has it."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            file.seek(1 << 30)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class Progress:
+    """How far a run is, on stderr: a bar on a terminal, about twenty plain lines elsewhere."""
+
+    def __init__(self, world: World, total: int, quiet: bool) -> None:
+        environ, stderr = world.environ, world.stderr
+        plain = bool(environ.get("CI")) or environ.get("TERM") == "dumb"
+        forced = bool(environ.get("FORCE_COLOR"))
+        self._bar = not plain and (forced or (hasattr(stderr, "isatty") and stderr.isatty()))
+        self._colour = (self._bar or forced) and not environ.get("NO_COLOR")
+        self._world, self._total, self._quiet = world, total, quiet
+        self._done = self._errors = 0
+        self._started = self._shown = world.clock()
+
+    def add(self, error: bool) -> None:
+        """Counts one sample and shows it when it is time."""
+        self._done += 1
+        self._errors += error
+        now = self._world.clock()
+        step = self._bar or self._done * 20 % self._total < 20
+        due = step and now - self._shown >= (0.1 if self._bar else 1)
+        if self._quiet or not (due or self._done == self._total):
+            return
+        self._shown = now
+        if self._bar:
+            bar = "#" * (self._done * 20 // self._total)
+            write_stream(self._world.stderr, f"\r[{bar:.<20}] {self._text()}\x1b[K")
+        else:
+            tell(self._world, self._text())
+
+    def _text(self) -> str:
+        rate = self._done / max(self._shown - self._started, 1e-6)
+        errors = f", {self._errors} errors" if self._errors else ""
+        if errors and self._colour:
+            errors = f"\x1b[31m{errors}\x1b[0m"
+        left_s = (self._total - self._done) / rate
+        return f"{self._done} of {self._total}, {rate:.1f}/s{errors}, {left_s:.0f} s left"
+
+    def finish(self) -> None:
+        """Leaves the terminal on a line of its own."""
+        if self._bar and not self._quiet and self._done:
+            write_stream(self._world.stderr, "\n")
+
+
+@contextlib.contextmanager
+def interruptible(world: World, stop: Stop) -> Iterator[None]:
+    """Ctrl-C once stops asking and lets calls under way finish; twice ends at once."""
+    interrupts: list[int] = []
+
+    def interrupted(number: int, frame: object) -> None:
+        if interrupts:
+            raise KeyboardInterrupt
+        interrupts.append(number)
+        tell(world, "interrupted: finishing the calls under way (Ctrl-C again ends at once)")
+        stop("interrupted", EXIT_INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Watch:
+    """Looks at every sample that arrives and stops the run when a limit is reached: seconds, US
+    dollars, a hopeless endpoint, or the first failure of a case in `fail_fast`."""
+
+    def __init__(self, options: RunOptions, session: Session, fail_fast: Collection[str]) -> None:
+        self._options, self._session, self._fail_fast = options, session, fail_fast
+        self._spent, self._lock = Decimal(0), threading.Lock()
+
+    def __call__(self, case: Case, sample: Sample) -> None:
+        """Runs in the worker that got the sample, before it asks for another."""
+        options, stop, hopeless = self._options, self._session.stop, self._session.gate.ended_by
+        with self._lock:
+            if hopeless is not None:
+                stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
+            if self._session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
+                stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
+            if options.max_cost_usd is not None and sample.output is not None:
+                self._count(sample, options.max_cost_usd)
+            if case.id in self._fail_fast and sample.verdict == FAIL:
+                stop(f"--fail-fast: critical case {printable(case.id)} regressed")
+
+    def _count(self, sample: Sample, limit: float) -> None:
+        if sample.cost_usd is None:
+            self._session.stop("a call's cost is unknown, so --max-cost-usd cannot be held")
+            return
+        self._spent += Decimal(repr(sample.cost_usd)) + Decimal(repr(sample.judge_cost_usd or 0.0))
+        if self._spent >= Decimal(repr(limit)):
+            self._session.stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
+
+
+def without_texts(sample: Sample) -> Sample:
+    """A sample with digests alone: the details of its assertions quote the answer too."""
+    results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
+    return sample._replace(output=None, assertions=results)
+
+
+def execute(suite: Suite, lanes: Sequence[Lane], options: RunOptions, session: Session, watch: Watch) -> None:
+    """Asks what the lanes do not have yet; each sample is journalled as it arrives."""
+    calls = plan_calls(suite, len(lanes), options.samples, critical_first=options.fail_fast)
+    missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
+    progress = Progress(session.world, len(missing), options.quiet)
+
+    def ask_one(call: Call) -> Sample:
+        sample = ask(call, suite, lanes[call.lane])
+        watch(call.case, sample)
+        return sample
+
+    def arrived(call: Call, sample: Sample) -> None:
+        if sample.error is not None and sample.error[0] == "stopped":
+            return
+        lane = lanes[call.lane]
+        sample = without_texts(sample) if options.no_outputs else sample
+        lane.samples[call.case.id, call.seed] = sample
+        if lane.journal is not None:
+            lane.journal.add(call.case.id, sample)
+        progress.add(sample.error is not None)
+
+    with interruptible(session.world, session.stop):
+        try:
+            run_calls(missing, ask_one, options.jobs, session.stop, arrived)
+        finally:
+            progress.finish()
+
+
+def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ...]:
+    """The lane's samples by case, in suite order and seed order whatever order they came in."""
+    results = []
+    for case in suite.cases:
+        keys = [(case.id, seed) for seed in range(case.samples or samples)]
+        found = tuple(lane.samples[key] for key in keys if key in lane.samples)
+        fields = (entry.name for entry in dataclasses.fields(CaseResult) if hasattr(case, entry.name))
+        kept = {name: getattr(case, name) for name in fields}
+        results.append(CaseResult(**{**kept, "samples": found, "asked_sha256": asked_sha256(suite, case)}))
+    return tuple(results)
+
+
+def judge_document(options: RunOptions) -> dict[str, Any] | None:
     """The judge as a results file names it."""
-    if model is None:
+    if options.judge is None:
         return None
-    if model == KEYWORD_JUDGE:
+    if options.judge == KEYWORD_JUDGE:
         return {"model": KEYWORD_JUDGE, "prompt_sha256": None, "endpoint": None}
-    shown = normal_base_url(url).shown if url else None
-    return {"model": model, "prompt_sha256": judge_prompt_sha256(), "endpoint": shown}
+    shown = normal_base_url(options.judge_url).shown if options.judge_url else None
+    return {"model": options.judge, "prompt_sha256": judge_prompt_sha256(), "endpoint": shown}
 
 
 def check_judge(suite: Suite, judge: str | None) -> None:
     """Raises UsageError when the suite's rubrics have no judge, or one that cannot read them."""
-    rubrics = [
-        (c.id, a.value) for c in suite.cases for a in c.assertions if a.base_type == "rubric" and not c.skip
-    ]
+    asked = [case for case in suite.cases if not case.skip]
+    rubrics = [(case.id, a.value) for case in asked for a in case.assertions if a.base_type == "rubric"]
     if rubrics and judge is None:
         listed = names(dict(rubrics))
         raise UsageError(f"{listed} have rubrics: name a judge, --judge MODEL or --judge keyword")
     mute = [name for name, rubric in rubrics if not rubric_phrases(rubric)]
     if judge == KEYWORD_JUDGE and mute:
         raise UsageError(f"{names(mute)}: the keyword judge needs a phrase in quotes in the rubric")
+
+
+def _check_prices(suite: Suite, options: RunOptions) -> None:
+    paid = [*options.lanes, *({options.judge} - {None, KEYWORD_JUDGE})]
+    unpriced = [str(name) for name in paid if name not in suite.prices]
+    if options.max_cost_usd is not None and unpriced:
+        raise UsageError(f"--max-cost-usd needs a price for {names(unpriced)} in the suite's 'prices'")
 
 
 def out_paths(out: str | None, lanes: Sequence[str], suffix: str) -> list[str | None]:
@@ -6824,12 +6657,12 @@ def out_paths(out: str | None, lanes: Sequence[str], suffix: str) -> list[str | 
     return [os.path.join(out, stem + suffix) for stem in stems]
 
 
-def _identity(suite: Suite, options: RunOptions, name: str, endpoint: str) -> dict[str, Any]:
+def _identity(suite: Suite, options: RunOptions, lane: Lane) -> dict[str, Any]:
     return {
         "suite": suite.sha256,
-        "model": name,
-        "endpoint": endpoint,
-        "judge": judge_document(options.judge, options.judge_base_url or options.base_url),
+        "model": lane.model,
+        "endpoint": lane.provider.endpoint,
+        "judge": judge_document(options),
         "request": dict(suite.request),
         "samples": [options.samples, [case.samples for case in suite.cases]],
         "outputs": not options.no_outputs,
@@ -6841,13 +6674,20 @@ def _finished_before(out: str, identity: Mapping[str, Any]) -> dict[tuple[str, i
     if not os.path.exists(out):
         return {}
     run = load_run(out)
-    theirs = {"suite": run.suite_sha256, "model": run.model, "endpoint": run.endpoint, "judge": run.judge}
-    differing = [key for key in theirs if theirs[key] != identity[key]]
-    if identity["samples"][0] != run.samples:
-        differing.append("samples")
-    if differing:
-        raise UsageError(f"{out}: is of another run: {', '.join(differing)} differ; name another --out")
+    samples = [run.samples, identity["samples"][1]]
+    theirs: dict[str, Any] = {"suite": run.suite_sha256, "model": run.model, "samples": samples}
+    theirs.update(endpoint=run.endpoint, judge=run.judge)
+    _check_same(out, theirs, {key: identity[key] for key in theirs}, "name another --out")
     return {(case.id, sample.seed): sample for case in run.cases for sample in case.samples}
+
+
+def _open_journal(lane: Lane, out: str, identity: Mapping[str, Any], resume: bool) -> None:
+    """Gives a lane its journal, and the samples that a run before has left."""
+    prepare_output(out)
+    lane.journal = Journal(out, identity)
+    found = lane.journal.load(resume) or (_finished_before(out, identity) if resume else {})
+    for key, sample in found.items():
+        (lane.samples if sample.error is None else lane.kept)[key] = sample
 
 
 def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools) -> list[Lane]:
@@ -6856,20 +6696,13 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
     for name, out in zip(options.lanes, out_paths(options.out, options.lanes, ".json")):
         provider: Provider
         if name in options.model:
-            more = {"request": suite.request, "strip": suite.strip_thinking}
-            provider = session.provider("--base-url", options.base_url, name, **more)
+            asked = name, suite.request, suite.strip_thinking
+            provider = session.provider("--base-url", options.base_url, *asked)
         else:
             provider = ExecProvider(name, session.world, options.timeout, session.gate)
-        lane = Lane(name, provider, suite.prices.get(name), tools, out)
+        lane = Lane(name, provider, suite.prices.get(name), tools)
         if out is not None:
-            prepare_output(out)
-            identity = _identity(suite, options, name, provider.endpoint)
-            lane.journal = Journal(out, identity)
-            found = lane.journal.load(options.resume) or (
-                _finished_before(out, identity) if options.resume else {}
-            )
-            lane.samples = {key: sample for key, sample in found.items() if sample.error is None}
-            lane.kept = {key: sample for key, sample in found.items() if sample.error is not None}
+            _open_journal(lane, out, _identity(suite, options, lane), options.resume)
         lanes.append(lane)
     return lanes
 
@@ -6882,90 +6715,64 @@ def fail_fast_cases(suite: Suite, baseline: str | None) -> frozenset[str]:
     return frozenset(c.id for c in suite.cases if c.critical and c.id in passed and not c.min_pass)
 
 
-def _finished_run(
-    suite: Suite,
-    options: RunOptions,
-    lane: Lane,
-    session: Session,
-    started: str,
-    calibration: dict[str, Any] | None,
-) -> Run:
-    world, provider = session.world, lane.provider
-    cases = case_results(suite, lane, options.samples)
-    planned = len(plan_calls(suite, 1, options.samples))
+def _notes(suite: Suite, options: RunOptions, provider: Provider, cases: Sequence[CaseResult]) -> list[str]:
     notes = [f"the endpoint does not take {name}: asked without it" for name in provider.dropped]
     thinking = sum(THINKING in sample.flags for case in cases for sample in case.samples)
     if thinking and not suite.strip_thinking:
-        notes.append(
-            f'<think> blocks are graded with {counted(thinking, "answer")}; "thinking": "strip" drops them'
-        )
+        graded = counted(thinking, "answer")
+        notes.append(f'<think> blocks are graded with {graded}; "thinking": "strip" drops them')
     if options.judge in options.lanes:
         notes.append("the judge is the model under test: it grades itself")
+    return [*notes, *suite.warnings]
+
+
+def _finished_run(
+    suite: Suite, options: RunOptions, lane: Lane, session: Session, calibration: dict[str, Any] | None
+) -> Run:
+    world, provider = session.world, lane.provider
+    cases = case_results(suite, lane, options.samples)
+    complete = len(lane.samples) >= len(plan_calls(suite, 1, options.samples))
     return Run(
-        suite_name=suite.name,
-        suite_path=suite.path.replace("\\", "/"),
-        suite_sha256=suite.sha256,
-        prompt_sha256=suite.prompt_sha256,
-        model=lane.model,
-        endpoint=provider.endpoint,
-        cases=cases,
-        policy=suite.policy,
-        request=provider.request,
-        judge=judge_document(options.judge, options.judge_base_url or options.base_url),
-        samples=options.samples,
-        concurrency=options.jobs,
-        started=started,
-        finished=utc(world),
-        environment=environment(world) if lane.out else {},
-        notes=(*notes, *suite.warnings),
-        calibration=calibration,
-        incomplete=None if len(lane.samples) >= planned else session.stop.reason or "not all was asked",
-    )
+        suite_name=suite.name, suite_path=suite.path.replace("\\", "/"), suite_sha256=suite.sha256,
+        prompt_sha256=suite.prompt_sha256, model=lane.model, endpoint=provider.endpoint, cases=cases,
+        policy=suite.policy, request=provider.request, judge=judge_document(options),
+        samples=options.samples, concurrency=options.jobs, started=session.started, finished=utc(world),
+        environment=environment(world) if lane.journal else {}, calibration=calibration,
+        notes=tuple(_notes(suite, options, provider, cases)),
+        incomplete=None if complete else session.stop.reason or "not all was asked",
+    )  # fmt: skip
 
 
 def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run], int]:
     """Asks the suite of every lane and writes what came: (runs, exit code of an early end or 0)."""
     check_judge(suite, options.judge)
     record = load_calibration(options.calibration, options.judge) if options.calibration else None
-    paid = [*options.lanes, *({options.judge} - {None, KEYWORD_JUDGE})]
-    unpriced = [name for name in paid if name not in suite.prices]
-    if options.max_cost_usd is not None and unpriced:
-        raise UsageError(
-            f"--max-cost-usd needs a price for {names(map(str, unpriced))} in the suite's 'prices'"
-        )
-    fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
-    limits = RunLimits(options.max_time, options.max_cost_usd, fast)
-    calls = plan_calls(suite, len(options.lanes), options.samples, critical_first=options.fail_fast)
-    started = utc(world)
+    _check_prices(suite, options)
+    fail_fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
     with contextlib.closing(Session(options, world)) as session, contextlib.closing(TimedSearch()) as search:
-        judge = None
+        judge, stop = None, session.stop
         if options.judge is not None:
-            url = options.judge_base_url or options.base_url
-            judge = session.judge(options.judge, url, suite.prices.get(options.judge))
+            judge = session.judge(options.judge, options.judge_url, suite.prices.get(options.judge))
         lanes = open_lanes(suite, options, session, Tools(search, judge))
-        missing = sum((call.case.id, call.seed) not in lanes[call.lane].samples for call in calls)
-        watch = Watch(limits, session.stop, session.gate, world)
-        for lane in lanes:
-            lane.provider.until = watch.until
-        progress = Progress(world, missing, options.quiet)
-        with interruptible(world, session.stop):
-            execute(suite, lanes, calls, options.jobs, watch, session.stop, progress, not options.no_outputs)
-        runs = [_finished_run(suite, options, lane, session, started, record) for lane in lanes]
+        stop.until = world.clock() + (math.inf if options.max_time is None else options.max_time)
+        execute(suite, lanes, options, session, Watch(options, session, fail_fast))
+        runs = [_finished_run(suite, options, lane, session, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
         _write_run(lane, run, world)
     complete = not any(run.incomplete for run in runs)
-    forgiven = session.stop.limit and complete
-    if complete and session.stop.reason and not forgiven:
-        tell(world, session.stop.reason)
-    return runs, EXIT_OK if forgiven else session.stop.exit_code
+    if complete and stop.limit:
+        return runs, EXIT_OK
+    if complete and stop.reason:
+        tell(world, stop.reason)
+    return runs, stop.exit_code
 
 
 def _write_run(lane: Lane, run: Run, world: World) -> None:
     """The results file first; the journal goes only when nothing is left to ask."""
-    if lane.out is None or lane.journal is None:
+    if lane.journal is None:
         return
-    write_text(lane.out, render_results(run))
-    tell(world, f"wrote {printable(lane.out)}")
+    write_text(lane.journal.out, render_results(run))
+    tell(world, f"wrote {printable(lane.journal.out)}")
     answered = all(sample.error is None for case in run.cases for sample in case.samples)
     lane.journal.close(remove=not run.incomplete and answered)
 
@@ -7026,18 +6833,12 @@ class StubScript:
     ):
         self.models, self.faults = models, faults
         self._cases: dict[str, str] = {}
+        self._calls, self._lock = 0, threading.Lock()
         for case in suite.cases:
-            other = self._cases.setdefault(self._key(case_messages(suite, case)), case.id)
+            other = self._cases.setdefault(canonical_json(case_messages(suite, case)), case.id)
             if other != case.id:
-                raise UsageError(
-                    f"cases {quoted(other)} and {quoted(case.id)} ask the same: the stub cannot tell them apart"
-                )
-        self._calls = 0
-        self._lock = threading.Lock()
-
-    @staticmethod
-    def _key(messages: Any) -> str:
-        return canonical_json(messages)
+                both = f"cases {quoted(other)} and {quoted(case.id)}"
+                raise UsageError(f"{both} ask the same: the stub cannot tell them apart")
 
     def fault(self, case: str | None) -> Mapping[str, Any]:
         """The first fault that fits this call, by its number (from 1) and case."""
@@ -7045,18 +6846,14 @@ class StubScript:
             self._calls += 1
             number = self._calls
         for fault in self.faults:
-            fits = [
-                number == fault.get("call", number),
-                number % fault.get("every", 1) == 0,
-                fault.get("case", case) == case,
-            ]
-            if all(fits):
+            in_turn = number == fault.get("call", number) and number % fault.get("every", 1) == 0
+            if in_turn and fault.get("case", case) == case:
                 return fault
         return {}
 
     def case_of(self, messages: Any) -> str | None:
         """The case whose rendered prompt these messages are."""
-        return self._cases.get(self._key(messages))
+        return self._cases.get(canonical_json(messages))
 
     def answer(self, model: str, messages: Any, seed: int) -> str:
         """The scripted answer. Raises LookupError saying what the script lacks."""
@@ -7064,7 +6861,7 @@ class StubScript:
         if script is None:
             raise LookupError(f"the stub has no model {quoted(model)}; it has {', '.join(self.models)}")
         if script.get("judge"):
-            return self._judge(messages)
+            return _judge_answer(messages)
         case = self.case_of(messages)
         if case is None:
             raise LookupError("the stub knows no case with this prompt")
@@ -7073,19 +6870,19 @@ class StubScript:
             raise LookupError(f"the stub has no answer of {quoted(model)} for case {quoted(case)}")
         return answers if isinstance(answers, str) else str(answers[seed % len(answers)])
 
-    def _judge(self, messages: Any) -> str:
-        try:
-            output, rubric = judged_blocks(messages[-1]["content"])
-            verdict = keyword_judge(rubric, output)
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise LookupError(f"the stub judge cannot read this: {error}") from None
-        return json.dumps({"reason": verdict.reason, "pass": verdict.passed, "score": verdict.score})
+
+def _judge_answer(messages: Any) -> str:
+    try:
+        output, rubric = judged_blocks(messages[-1]["content"])
+        verdict = keyword_judge(rubric, output)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise LookupError(f"the stub judge cannot read this: {error}") from None
+    return json.dumps({"reason": verdict.reason, "pass": verdict.passed, "score": verdict.score})
 
 
 def _answers(where: str, value: object) -> dict[str, Any]:
     for case, answer in object_field(where, value).items():
-        texts = answer if isinstance(answer, list) and answer else [answer]
-        for text in texts:
+        for text in answer if isinstance(answer, list) and answer else [answer]:
             any_text_field(f"{where}: {quoted(case)}", text)
     return object_field(where, value)
 
@@ -7100,22 +6897,27 @@ def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[st
     except JsonError as error:
         raise UsageError(f"is not JSON: {error}") from None
     found = read_fields("answers", document, {"models": object_field, "faults": list_field})
-    models = {
-        name: read_fields(f"model {quoted(name)}", model, _MODEL_FIELDS)
-        for name, model in found.get("models", {}).items()
-    }
-    if not models:
+    if not found.get("models"):
         raise UsageError("models: there is none")
-    ids = {case.id for case in suite.cases}
-    for name, model in models.items():
-        for case in model.get("answers", {}):
+    models, ids = {}, {case.id for case in suite.cases}
+    for name, source in found["models"].items():
+        where = f"model {quoted(name)}"
+        models[name] = read_fields(where, source, _MODEL_FIELDS)
+        for case in models[name].get("answers", {}):
             if case not in ids:
-                raise UsageError(
-                    f"model {quoted(name)}: the suite has no case {quoted(case)}{nearest(case, ids)}"
-                )
+                raise UsageError(f"{where}: the suite has no case {quoted(case)}{nearest(case, ids)}")
     sources = [*extra_faults, *found.get("faults", [])]
     faults = [read_fields(f"faults[{i}]", source, FAULT_FIELDS) for i, source in enumerate(sources)]
     return StubScript(suite, models, faults)
+
+
+def _chat_completion(model: str, text: str, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    prompt = "".join(message["content"] for message in messages)
+    asked, answered = stub_tokens(prompt) + 4 * len(messages), max(stub_tokens(text), 1)
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    head = {"id": "stub", "object": "chat.completion", "created": 0, "model": model}
+    return {**head, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
 
 
 class StubHandler(http.server.BaseHTTPRequestHandler):
@@ -7136,67 +6938,47 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
             models = [{"id": name, "object": "model"} for name in self.script.models]
             self._send(200, {"object": "list", "data": models})
         else:
-            self._refuse(404, "invalid_request_error", f"no such path: {self.path}")
+            self._refuse(404, f"no such path: {self.path}")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            self._refuse(411, "invalid_request_error", "needs a Content-Length of at most 16 MiB")
+            self._refuse(411, "needs a Content-Length of at most 16 MiB")
             return
         raw = self.rfile.read(int(length))
         if not self.path.split("?")[0].rstrip("/").endswith("/chat/completions"):
-            self._refuse(404, "invalid_request_error", f"no such path: {self.path}")
+            self._refuse(404, f"no such path: {self.path}")
             return
         try:
             request = parse_json(raw.decode("utf-8"))
             messages, model, seed = request["messages"], request["model"], request.get("seed", 0)
             if not isinstance(seed, int) or not isinstance(model, str):
                 raise TypeError("model must be a text and seed a whole number")
-            prompt = "".join(message["content"] for message in messages)
+            "".join(message["content"] for message in messages)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            self._refuse(400, "invalid_request_error", f"cannot read the request: {error!r}")
+            self._refuse(400, f"cannot read the request: {error!r}")
             return
+        self._answer(model, messages, seed)
+
+    def _answer(self, model: str, messages: Any, seed: int) -> None:
         fault = self.script.fault(self.script.case_of(messages))
-        if fault and self._fail(fault):
+        if self._failed(fault):
             return
         try:
             text = self.script.answer(model, messages, seed)
         except LookupError as error:
-            self._refuse(404, "stub_error", str(error.args[0]))
+            self._refuse(404, str(error.args[0]), "stub_error")
             return
-        self._send(200, self._completion(model, text, prompt, len(messages)), fault)
+        self._send(200, _chat_completion(model, text, messages), fault)
 
-    def _completion(self, model: str, text: str, prompt: str, messages: int) -> dict[str, Any]:
-        asked, answered = stub_tokens(prompt) + 4 * messages, max(stub_tokens(text), 1)
-        return {
-            "id": "stub",
-            "object": "chat.completion",
-            "created": 0,
-            "model": model,
-            "choices": [
-                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            ],
-            "usage": {
-                "prompt_tokens": asked,
-                "completion_tokens": answered,
-                "total_tokens": asked + answered,
-            },
-        }
-
-    def _refuse(self, status: int, kind: str, message: str) -> None:
-        self._send(status, {"error": {"message": message, "type": kind, "param": None, "code": kind}})
-
-    def _fail(self, fault: Mapping[str, Any]) -> bool:
+    def _failed(self, fault: Mapping[str, Any]) -> bool:
         """Plays a fault; False when it only delays or mangles an answer that still comes."""
         if fault.get("delay_s"):
             time.sleep(fault["delay_s"])
-        if fault.get("close"):
+        if fault.get("close") or fault.get("garbage"):
             self.close_connection = True
-            return True
-        if fault.get("garbage"):
-            self.close_connection = True
-            self.wfile.write(b"\x00\xff this is not HTTP\r\n\r\n")
+            self.wfile.write(b"" if fault.get("close") else b"\x00\xff this is not HTTP\r\n\r\n")
             return True
         if "status" not in fault and "body" not in fault:
             return False
@@ -7205,25 +6987,26 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
         self._send(status, fault.get("body", message), fault)
         return True
 
+    def _refuse(self, status: int, message: str, kind: str = "invalid_request_error") -> None:
+        self._send(status, {"error": {"message": message, "type": kind, "param": None, "code": kind}})
+
     def _send(
         self, status: int, document: Any, fault: Mapping[str, Any] = types.MappingProxyType({})
     ) -> None:
-        body = (document if isinstance(document, str) else json.dumps(document)).encode(
-            "utf-8", "surrogatepass"
-        )
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        headers.update({name: str(value) for name, value in fault.get("headers", {}).items()})
+        text = document if isinstance(document, str) else json.dumps(document)
+        body = text.encode("utf-8", "surrogatepass")
+        headers = {"Content-Type": "application/json", "Content-Length": len(body)}
         self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
+        for name, value in {**headers, **fault.get("headers", {})}.items():
+            self.send_header(name, str(value))
         self.end_headers()
         if "cut" in fault:
             body, self.close_connection = body[: fault["cut"]], True
         if not fault.get("drip_s"):
             self.wfile.write(body)
             return
-        for index in range(len(body)):
-            self.wfile.write(body[index : index + 1])
+        for byte in body:
+            self.wfile.write(bytes([byte]))
             self.wfile.flush()
             time.sleep(fault["drip_s"])
 
@@ -7235,28 +7018,23 @@ class StubServer(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, script: StubScript, port: int = 0) -> None:
-        handler = type("Handler", (StubHandler,), {"script": script})
-        super().__init__(("127.0.0.1", port), handler)
+        super().__init__(("127.0.0.1", port), type("Handler", (StubHandler,), {"script": script}))
 
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
 def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
     """A stub that answers in a thread of its own while the block runs."""
-    try:
+    with system_errors(f"port {port}: cannot be opened"):
         server = StubServer(script, port)
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"port {port}: cannot be opened: {os_reason(error)}") from None
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield server
     finally:

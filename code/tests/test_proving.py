@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 import sys
-import time
 import unittest
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,8 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main as m
-from helpers import CHANGELOG, CODE, OPS, StubTestCase, run
+from helpers import CHANGELOG, OPS, StubTestCase, run
 
-SUPPORT = str(CODE / "fixtures" / "support-app" / "support.json")
 GOOD = '{"level": "high", "team": "db", "count": 3}'
 SCHEMA = {"type": "json-schema", "value": {"type": "object", "required": ["level"]}}
 # Words of a `why` that excuse a survivor of this fault.
@@ -251,27 +250,21 @@ class ShippedTest(unittest.TestCase):
                         self.assertTrue(new or set(after.complaints) - set(before.complaints))
                         self.assertTrue(rest or m.CAUGHT not in outcomes(after, made.id).values())
 
-    def test_prove_and_rescore_touch_no_network_and_are_quick_with_many_cases(self) -> None:
+    def test_prove_and_rescore_open_no_socket(self) -> None:
         served = StubTestCase()
         served.setUp()
         self.addCleanup(served.doCleanups)
-        made = [
-            {"id": f"c{i}", "input": f"q{i}", "assert": [equals("ok")], "examples": {"pass": ["ok"]}}
-            for i in range(300)
-        ]
-        suite, out = served.suite(made), served.path("r.json")
+        suite, out = served.suite(3), served.path("r.json")
         stub = served.serve(suite)
-        run("run", "--suite", suite, "--base-url", stub.url, "--model", "m", "--out", out, "-j", "16")
-        edited = served.suite([{**keys, "assert": [equals("no")]} for keys in made])
+        run("run", "--suite", suite, "--base-url", stub.url, "--model", "m", "--out", out)
         forbidden = mock.Mock(side_effect=AssertionError("a socket"))
-        started = time.perf_counter()
-        with mock.patch.object(socket, "socket", forbidden), mock.patch.object(
-            socket, "getaddrinfo", forbidden
-        ):
+        with contextlib.ExitStack() as stack:
+            for name in ("socket", "create_connection", "getaddrinfo"):
+                stack.enter_context(mock.patch.object(socket, name, forbidden))
             self.assertEqual(run("prove", "--suite", OPS, "--strict").code, 0)
-            self.assertEqual(run("prove", "--suite", suite).code, 1, "its examples fail now")
-            self.assertIn("300 of 300 cases flipped", run("rescore", "--results", out, "--suite", edited).out)
-        self.assertLess(time.perf_counter() - started, 5)
+            self.assertEqual(run("prove", "--suite", suite, "--results", out).code, 0)
+            edited = served.suite(3, {0: {"assert": [equals("no")]}})
+            self.assertIn("1 of 3 cases flipped", run("rescore", "--results", out, "--suite", edited).out)
         forbidden.assert_not_called()
 
 
