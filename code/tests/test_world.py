@@ -262,7 +262,7 @@ class EnvironmentTest(unittest.TestCase):
         self.assertRegex(found["source_sha256"], "^[0-9a-f]{64}$")
 
     def test_a_machine_without_git_is_no_failure(self) -> None:
-        with mock.patch.object(subprocess, "run", side_effect=FileNotFoundError):
+        with mock.patch.object(subprocess, "Popen", side_effect=FileNotFoundError):
             found = m.environment(world())
         self.assertEqual((found["git_commit"], found["git_dirty"], found["ci_run"]), (None,) * 3)
 
