@@ -13,7 +13,7 @@ never be wrong quietly: fail closed, say why, lose nothing.
     python3 code/main.py run --suite S --base-url URL --model M --out results.json
     python3 code/main.py gate --baseline old.json --candidate new.json
 
-Contents (each section uses only the sections before it; 3 to 21 are pure: no file, network,
+Contents (each section uses only the sections before it; 3 to 22 are pure: no file, network,
 clock, environment or global random)
 
      1. Constants
@@ -34,15 +34,17 @@ clock, environment or global random)
     16. Ledger
     17. Proving
     18. Calibration
-    19. Promptfoo
-    20. Documents
-    21. Reports
-    22. World
-    23. HTTP
-    24. Runner
-    25. Stub server
-    26. Commands
-    27. Main
+    19. Contamination
+    20. Promptfoo
+    21. Documents
+    22. Reports
+    23. World
+    24. Training files
+    25. HTTP
+    26. Runner
+    27. Stub server
+    28. Commands
+    29. Main
 
 Glossary
 
@@ -68,6 +70,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import bz2
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -76,6 +79,7 @@ import difflib
 import email.utils
 import functools
 import glob
+import gzip
 import hashlib
 import http.client
 import http.server
@@ -83,6 +87,7 @@ import io
 import ipaddress
 import itertools
 import json
+import lzma
 import math
 import os
 import platform
@@ -4202,7 +4207,278 @@ def rubric_rate(run: Run) -> RubricRate | None:
 
 
 # ==================================================================================================
-# 19. Promptfoo
+# 19. Contamination
+# ==================================================================================================
+
+CONTAMINATION_SCHEMA = "minieval/contamination/1"
+SHOWN_PLACES = 5
+LARGE_SUITE_WORDS = 200_000  # from here on seeds of four words pay for themselves
+BLOCK_WORDS = 1 << 12  # searched at once: few enough for the processor's cache
+
+# Words are UTF-8 bytes: translating and splitting ASCII bytes is where the speed is.
+_ASCII_WORDS = bytes(b if b > 127 or chr(b).isalnum() else 32 for b in bytes(range(256)).lower())
+_FOREIGN = re.compile("[^\x00-\x7f]+")
+# Each character of these scripts is a word: Thai, Lao, Tibetan, Myanmar, Khmer, Han, kana.
+_SPACELESS = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d"
+    "\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\U000116d0-\U000116ff\U00016fe2\U00016fe3"
+    "\U00016ff0-\U00016ff6\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
+)
+_VANISHING = re.compile(  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation selectors
+    "[\u00ad\u200c\u200d\u2060\ufeff\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+
+
+@functools.lru_cache(maxsize=None)
+def _spaced(char: str) -> str:
+    """A folded character as it goes into words: as it is, as a word of its own, or as a separator."""
+    if _VANISHING.match(char):
+        return ""
+    if unicodedata.category(char)[0] not in "LNM":
+        return " "
+    return f" {char} " if _SPACELESS.match(char) else char
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _folded(run: str) -> str:
+    return "".join(map(_spaced, unicodedata.normalize("NFKC", run.casefold())))
+
+
+def words(text: str) -> list[bytes]:
+    """The words of a text in UTF-8, as the contamination check compares them.
+
+    NFKC, casefold, NFKC; letters, numbers and marks are kept, the rest separates; each
+    character of a script written without spaces is a word; joiners and the like vanish.
+
+    >>> b" ".join(words("Don\u2019t STOP\u2014now, Stra\u00dfe \u00bd \u4e2d\u6587ab")).decode()
+    'don t stop now strasse 1 2 中 文 ab'
+    """
+    if not text.isascii():
+        text = _FOREIGN.sub(lambda run: _folded(run[0]), unicodedata.normalize("NFKC", text))
+    return text.encode().translate(_ASCII_WORDS).split()
+
+
+@dataclass(frozen=True)
+class SuiteIndex:
+    """All that is looked for. Its memory is that of the suite, whatever the corpus.
+
+    With k = size - width + 1, any `size` words in a row hold `width` words that start at a multiple
+    of k. The seeds being all runs of `width` words in the suite, a look at every k-th word of a
+    document misses no n-gram of `size` words.
+    """
+
+    n: int
+    width: int  # words in a seed
+    cases: Mapping[str, Sequence[bytes]]  # id -> words
+    grams: set[bytes]  # words joined by a space
+    seeds: Mapping[int, set[tuple[bytes, ...]]]  # by the size of the n-grams: n, or a short case's
+
+
+def _grams(found: Sequence[bytes], n: int) -> list[bytes]:
+    size = min(n, len(found))
+    return [b" ".join(found[i : i + size]) for i in range(len(found) - size + 1)] if found else []
+
+
+def index_cases(cases: Iterable[Case], n: int) -> SuiteIndex:
+    """The index of a suite. A case is one sequence of words, its input then its reference.
+
+    The suite's prompt is no part of a case: text that all cases share is not leakage.
+    A case of fewer than n words is one n-gram.
+    """
+    known: dict[bytes, bytes] = {}  # one object per distinct word
+    split = {
+        case.id: [known.setdefault(word, word) for word in words(f"{case.input}\n{case.reference or ''}")]
+        for case in cases
+    }
+    width = 4 if sum(map(len, split.values())) >= LARGE_SUITE_WORDS else 3
+    grams: set[bytes] = set()
+    seeds: dict[int, set[tuple[bytes, ...]]] = {}
+    for found in filter(None, split.values()):
+        grams.update(_grams(found, n))
+        size = min(n, len(found))
+        seeds.setdefault(size, set()).update(zip(*(found[i:] for i in range(min(size, width)))))
+    return SuiteIndex(n, width, split, grams, seeds)
+
+
+@dataclass
+class Tally:
+    """What was found so far. Tallies of parts of a corpus add up, in any order."""
+
+    times: Counter[bytes] = field(default_factory=Counter)  # how often each n-gram was found
+    places: dict[bytes, tuple[str, int]] = field(default_factory=dict)  # its first file and line
+    counts: Counter[str] = field(default_factory=Counter)  # of lines, records, words, bad lines
+    first_bad: tuple[int, str] | None = None  # line that cannot be read, and why
+
+    def count(self, gram: bytes, times: int, place: tuple[str, int]) -> None:
+        """Adds hits of an n-gram, the first of them at this place."""
+        self.times[gram] += times
+        self.places[gram] = min(place, self.places.get(gram, place))
+
+    def add(self, other: Tally, lines_before: int = 0) -> None:
+        """Adds what was found in a part of a file that begins after so many lines."""
+        self.counts.update(other.counts)
+        for gram, (path, line) in other.places.items():
+            self.count(gram, other.times[gram], (path, line + lines_before))
+
+
+class Scanner:
+    """Looks for the n-grams of an index in the words it is given, block by block."""
+
+    def __init__(self, index: SuiteIndex, path: str) -> None:
+        self.index, self.path, self.tally = index, path, Tally()
+        self._found: list[bytes] = []
+        self._lines: list[int] = []  # of each word
+
+    def bad(self, why: str) -> None:
+        """Counts a line that cannot be read."""
+        self.tally.first_bad = self.tally.first_bad or (self.tally.counts["lines"], why)
+        self.tally.counts["bad"] += 1
+
+    def add(self, found: list[bytes], *, is_whole: bool) -> None:
+        """Takes the next words of this line: a whole document, or more of the one before."""
+        self.tally.counts["words"] += len(found)
+        if is_whole:
+            found.append(b"")  # no n-gram has this word
+        self._found += found
+        self._lines += [self.tally.counts["lines"]] * len(found)
+        if len(self._found) >= BLOCK_WORDS + self.index.n:
+            self.search(len(self._found) - self.index.n + 1)
+
+    def search(self, own: int | None = None, ahead: Sequence[bytes] = ()) -> None:
+        """Counts the n-grams that start in the first `own` words (default: all), and drops those.
+
+        `ahead` are words that follow, in which n-grams may end.
+        """
+        own = len(self._found) if own is None else own
+        found, lines = self._found, self._lines
+        found += ahead
+        for size, seeds in self.index.seeds.items():
+            width, last = min(size, self.index.width), min(own - 1, len(found) - size)
+            step = size - width + 1
+            columns = [found[offset::step] for offset in range(width)]
+            near = itertools.compress(itertools.count(0, step), map(seeds.__contains__, zip(*columns)))
+            for seed in near:
+                if step > 1:  # an n-gram holds a neighbour of its seed too, and that is cheap to ask
+                    left = tuple(found[seed - 1 : seed - 1 + width])
+                    if left not in seeds and tuple(found[seed + 1 : seed + 1 + width]) not in seeds:
+                        continue
+                for start in range(max(0, seed - step + 1), min(seed, last) + 1):
+                    gram = b" ".join(found[start : start + size])
+                    if gram in self.index.grams:
+                        self.tally.count(gram, 1, (self.path, lines[start]))
+        del found[:own], lines[:own]
+
+
+def scan_jsonl(scanner: Scanner, lines: Iterable[bytes], size: float) -> None:
+    """The lines that begin in the first `size` bytes: a JSON value each, each string a document."""
+    decode = json.JSONDecoder(parse_int=float).decode  # no integer is too long
+    counts = scanner.tally.counts
+    for data in lines:
+        if not data.isspace():
+            try:
+                value = decode(data.decode().lstrip("\ufeff"))
+            except (ValueError, RecursionError) as error:
+                scanner.bad(f"not one JSON value: {getattr(error, 'msg', error)}")
+            else:
+                counts["records"] += 1
+                for text in _strings(value):
+                    scanner.add(words(text), is_whole=True)
+        counts["lines"] += 1
+        size -= len(data)
+        if size <= 0:
+            break
+    scanner.search()
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The strings of a JSON value; keys are not text that anybody trained on."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, (dict, list)):
+            todo += item.values() if isinstance(item, dict) else item
+
+
+def scan_text(scanner: Scanner, pieces: Iterator[bytes], size: float) -> None:
+    """Plain text is one document, in lines or pieces of lines; what starts in `size` bytes counts."""
+    for data in pieces:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            scanner.bad(f"not UTF-8: {error.reason}")
+        scanner.add(words(text), is_whole=False)
+        scanner.tally.counts["lines"] += data.endswith(b"\n")
+        size -= len(data)
+        if size <= 0:
+            break
+    ahead: list[bytes] = []
+    for data in pieces:
+        ahead += words(data.decode("utf-8", "replace"))
+        if len(ahead) >= scanner.index.n:
+            break
+    scanner.search(ahead=ahead)
+
+
+@dataclass(frozen=True)
+class CaseLeak:
+    """What of one case stands in the training data."""
+
+    id: str
+    matched: int  # distinct n-grams found
+    total: int  # distinct n-grams
+    share: float | None  # None: the case has no words
+    flagged: bool
+    times: int  # how often its most frequent n-gram was found
+    places: list[str]  # first files and lines of its n-grams
+    passage: str  # the longest all of whose n-grams were found
+
+
+@dataclass(frozen=True)
+class ContaminationReport:
+    """The finding on every case of a suite."""
+
+    suite: str
+    n: int
+    threshold: float
+    cases: list[CaseLeak]
+    flagged: list[str]
+    counts: Mapping[str, int]
+    clean_score: tuple[int, int] | None  # passed and all cases of a results file but the flagged ones
+
+
+def assess_contamination(
+    suite: str, index: SuiteIndex, tally: Tally, threshold: float, results: Sequence[CaseResult] | None = None
+) -> ContaminationReport:
+    """A case is flagged when the share of its distinct n-grams that was found is at the threshold."""
+    cases = [_case_leak(index, tally, name, threshold) for name in index.cases]
+    flagged = [case.id for case in cases if case.flagged]
+    unflagged = index.cases.keys() - flagged
+    clean = [case.verdict for case in results or () if case.id in unflagged]
+    score = None if results is None else (clean.count(PASS), len(clean))
+    return ContaminationReport(suite, index.n, threshold, cases, flagged, dict(tally.counts), score)
+
+
+def _case_leak(index: SuiteIndex, tally: Tally, name: str, threshold: float) -> CaseLeak:
+    found = index.cases[name]
+    grams = _grams(found, index.n)
+    total, hits = len(set(grams)), {gram for gram in grams if gram in tally.times}
+    share = len(hits) / total if total else None
+    stretches = itertools.groupby(range(len(grams)), lambda start: grams[start] in hits)
+    longest = max((list(starts) for known, starts in stretches if known), key=len, default=[])
+    passage = b" ".join(found[longest[0] : longest[-1] + index.n]).decode() if longest else ""
+    places = sorted({tally.places[gram] for gram in hits})[:SHOWN_PLACES]
+    shown = [f"{path}:{line}" for path, line in places]
+    times = max((tally.times[gram] for gram in hits), default=0)
+    flagged = share is not None and share >= threshold
+    return CaseLeak(name, len(hits), total, share, flagged, times, shown, passage)
+
+
+# ==================================================================================================
+# 20. Promptfoo
 # ==================================================================================================
 
 PROMPTFOO_DIFFERS: Mapping[str, str] = {
@@ -4322,7 +4598,7 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
 
 
 # ==================================================================================================
-# 20. Documents
+# 21. Documents
 # ==================================================================================================
 
 
@@ -4826,8 +5102,47 @@ def calibration_document(
     }
 
 
+CONTAMINATION_PART_SCHEMA = "minieval/contamination-part/1"
+
+
+def part_document(suite: str, shard: object, corpus: str, tally: Tally) -> dict[str, Any]:
+    """The tally of some of a corpus. `suite` and `corpus` are digests that all parts agree on."""
+    hits = {gram.decode(): [times, *tally.places[gram]] for gram, times in tally.times.items()}
+    document = {"suite": suite, "shard": shard, "corpus": corpus, "counts": dict(tally.counts), "hits": hits}
+    return {"schema": CONTAMINATION_PART_SCHEMA, **document}
+
+
+def parse_parts(text: str) -> list[dict[str, Any]]:
+    """Parts of a check, one a line."""
+    try:
+        parts = [parse_json(line) for line in text.split("\n") if line.strip()]
+    except JsonError as error:
+        raise UsageError(f"is cut short or not JSON: {error}") from None
+    return [check_schema(part, CONTAMINATION_PART_SCHEMA) for part in parts]
+
+
+def merge_parts(suite: str, parts: Sequence[Mapping[str, Any]]) -> Tally:
+    """The sum of parts. Raises UsageError when they are not parts of one whole."""
+    total = Tally()
+    try:
+        shards = sorted(tuple(part["shard"]) for part in parts if part["shard"])
+        if any(part["suite"] != suite for part in parts):
+            raise UsageError("a part was made with another suite or another --n")
+        if shards and shards != [(i + 1, len(parts)) for i in range(len(parts))]:
+            raise UsageError(f"shards {shards}: each of one number of shards is needed, once")
+        if shards and len({part["corpus"] for part in parts}) > 1:
+            raise UsageError("the shards divide different lists of files (paths and sizes)")
+        for part in parts:
+            total.counts.update({str(what): int(count) for what, count in part["counts"].items()})
+            for gram, (times, path, line) in part["hits"].items():
+                total.count(gram.encode(), int(times), (str(path), int(line)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"no part of a contamination check: {error}") from None
+    return total
+
+
 # ==================================================================================================
-# 21. Reports
+# 22. Reports
 # ==================================================================================================
 
 WIDTH = 80
@@ -5364,8 +5679,50 @@ def render_gate_junit(reports: Sequence[GateReport]) -> str:
     return render_junit(first.suite_name, first.suite_path, first.started, cases)
 
 
+def _leak_text(case: CaseLeak) -> str:
+    if case.share is None:
+        return "no words to look for"
+    grams = f"{100 * case.share:.0f} % ({case.matched} of {case.total} n-grams)"
+    passage = counted(len(case.passage.split()), "word")
+    return f"{grams}, found {counted(case.times, 'time')}, longest passage {passage}"
+
+
+def render_contamination(report: ContaminationReport) -> str:
+    """The report for people."""
+    counts = Counter(report.counts)
+    read = f"{counted(counts['records'], 'record')}, {counted(counts['words'], 'word')}"
+    lines = [
+        f"contamination of {printable(report.suite)}: {read}, n = {report.n}, threshold {report.threshold:g}"
+    ]
+    for case in report.cases:
+        if case.matched or case.share is None:
+            mark = "FLAGGED" if case.flagged else "       "
+            lines.append(f"  {mark} {printable(case.id)}: {_leak_text(case)}")
+        if case.matched:
+            lines += wrapped(quoted(case.passage, 160), " " * 10, " " * 10)
+            lines.append(f"{'':10}at {printable(', '.join(case.places))}")
+    if counts["bad"]:
+        lines.append(f"{counted(counts['bad'], 'bad line')} skipped")
+    if report.clean_score:
+        lines.append("without the flagged cases {} of {} pass".format(*report.clean_score))
+    lines += [
+        f"{len(report.flagged)} of {counted(len(report.cases), 'case')} flagged",
+        "A paraphrase is not seen: this finds leaks, it does not prove their absence.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def render_contamination_junit(report: ContaminationReport, file: str, timestamp: str) -> str:
+    """The report as JUnit XML, one testcase a case."""
+    cases = [
+        JUnitCase(case.id, message=_leak_text(case), body="\n".join(case.places)) for case in report.cases
+    ]
+    marked = [case._replace(outcome="failure") if case.name in report.flagged else case for case in cases]
+    return render_junit(report.suite, file, timestamp, marked)
+
+
 # ==================================================================================================
-# 22. World
+# 23. World
 # ==================================================================================================
 
 
@@ -5668,7 +6025,166 @@ def environment(world: World) -> dict[str, Any]:
 
 
 # ==================================================================================================
-# 23. HTTP
+# 24. Training files
+# ==================================================================================================
+
+RANGE_BYTES = 16 << 20  # a plain file is read in ranges of about this size, one task each
+PIECE_BYTES = 1 << 16  # of a long line of plain text
+_UNPACK: Mapping[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+class ScanTask(NamedTuple):
+    """A file, or some of its lines, by byte offsets. `stop` is None for what is not a file."""
+
+    path: str
+    start: int
+    stop: int | None
+
+
+@contextlib.contextmanager
+def _opened(path: str, tally: Tally, stdin: Any = None) -> Iterator[tuple[Any, bool]]:
+    """The bytes of a file, unpacked, and whether it was packed. UsageError for what goes wrong."""
+    unpack = _UNPACK.get(os.path.splitext(path)[1].lower())
+    try:
+        with contextlib.nullcontext(stdin) if path == "-" and stdin else open(path, "rb") as raw:
+            if unpack and not raw.peek(1):
+                raise EOFError("an empty file is no archive")
+            stream = io.BufferedReader(unpack(raw)) if unpack else raw
+            if b"\0" in stream.peek(PIECE_BYTES):
+                raise UsageError(f"{path}: holds NUL bytes: not UTF-8 text, so convert it or leave it out")
+            yield stream, unpack is not None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        line = tally.counts["lines"]
+        raise UsageError(
+            f"{path}: cannot be read beyond line {line}: {getattr(error, 'strerror', None) or error}"
+        ) from None
+
+
+def _files_under(folder: str) -> Iterator[str]:
+    """The files of a folder and of those in it; hidden ones are left out."""
+    errors: list[OSError] = []
+    for parent, folders, files in os.walk(folder, onerror=errors.append, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.join(parent, name) for name in files if not name.startswith("."))
+    for error in errors:
+        raise UsageError(f"{error.filename}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def list_tasks(patterns: Sequence[str], suite: str, world: World) -> list[ScanTask]:
+    """What is to be read, in order of path; each file once, the suite itself not at all."""
+    chosen: dict[str, str] = {}
+    for pattern in patterns:
+        there = pattern == "-" or os.path.exists(pattern)
+        matches = [pattern] if there else glob.glob(pattern, recursive=True)
+        if not matches:
+            raise UsageError(f"--train {pattern}: no such file")
+        for match in matches:
+            for path in _files_under(match) if os.path.isdir(match) else [match]:
+                chosen[os.path.realpath(path)] = path
+    own = chosen.pop(os.path.realpath(suite), None)
+    if own is not None:
+        tell(world, f"note: {printable(own)} is the suite itself, and is skipped")
+    return [task for path in sorted(chosen.values()) for task in _file_tasks(path)]
+
+
+def _file_tasks(path: str) -> list[ScanTask]:
+    """Ranges of whole lines of a plain file; all of a packed one."""
+    if not os.path.isfile(path):
+        return [ScanTask(path, 0, None)]
+    with _opened(path, Tally()) as (stream, packed):
+        size, cuts = os.path.getsize(path), [0]
+        for at in range(RANGE_BYTES, 0 if packed else size, RANGE_BYTES):
+            stream.seek(max(at, cuts[-1]) - 1)
+            while stream.readline(PIECE_BYTES)[-1:] not in (b"\n", b""):
+                pass
+            cuts.append(stream.tell())
+    return [ScanTask(path, start, stop) for start, stop in zip(cuts, [*cuts[1:], size]) if start < stop]
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a text, a long one in pieces that end where no word is cut."""
+    rest: list[bytes] = []
+    for data in iter(lambda: stream.readline(PIECE_BYTES), b""):
+        cut = len(data) if data.endswith(b"\n") else max(data.rfind(b" "), data.rfind("。".encode()))
+        if cut >= 0:
+            yield b"".join([*rest, data[:cut]])
+            rest, data = [], data[cut:]
+        rest.append(data)
+    yield b"".join(rest)
+
+
+def scan_task(index: SuiteIndex, stdin: Any, task: ScanTask) -> Tally:
+    """Reads one task through. Raises UsageError for a damaged archive."""
+    scanner = Scanner(index, task.path)
+    with _opened(task.path, scanner.tally, stdin) as (stream, packed):
+        size = math.inf if packed or task.stop is None else task.stop - task.start
+        named = re.search(r"\.(jsonl|ndjson|json)(\.(gz|bz2|xz))?$", task.path.lower())
+        jsonl = named or re.match(rb'(\xef\xbb\xbf)?\s*\{[ \t]*["}]', stream.peek(PIECE_BYTES))
+        if task.start:
+            stream.seek(task.start)
+        if jsonl:
+            scan_jsonl(scanner, stream, size)
+        else:
+            scanner.tally.counts["records"] += task.start == 0
+            scan_text(scanner, _pieces(stream), size)
+    return scanner.tally
+
+
+_worker: list[SuiteIndex] = []  # what a worker process looks for
+
+
+def _start_worker(index: SuiteIndex) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the work
+    _worker.append(index)
+
+
+def _scan_in_worker(task: ScanTask) -> Tally:
+    return scan_task(_worker[0], None, task)
+
+
+def scan_corpus(
+    index: SuiteIndex, tasks: Sequence[ScanTask], skip_bad: bool, processes: int, world: World
+) -> Tally:
+    """The tally of all tasks, the same for any number of processes; UsageError names a bad line."""
+    total, began, lines, done, shown = Tally(), world.clock(), 0, 0, 0
+    size = sum(task.stop - task.start for task in tasks if task.stop)
+    stdin = getattr(world.stdin, "buffer", None)
+    tallies: Iterator[Tally] = map(functools.partial(scan_task, index, stdin), tasks)
+    with contextlib.ExitStack() as stack:
+        if processes > 1 and all(task.stop for task in tasks):  # a stream is read in this process
+            pool = concurrent.futures.ProcessPoolExecutor(processes, None, _start_worker, (index,))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            tallies = pool.map(_scan_in_worker, tasks)
+        for task in tasks:
+            if not task.start:
+                lines = 0
+            elif task is tasks[0]:  # a shard may begin within a file
+                lines = _lines_before(task)
+            try:
+                tally = next(tallies)
+            except concurrent.futures.BrokenExecutor:
+                raise UsageError("a worker process died (out of memory?): try fewer --processes") from None
+            if tally.first_bad and not skip_bad:
+                line, why = tally.first_bad
+                raise UsageError(f"{task.path}:{lines + line + 1}: {why} (--skip-bad counts such lines)")
+            total.add(tally, lines + 1)
+            lines += tally.counts["lines"]
+            done += task.stop - task.start if task.stop else 0
+            if done * 20 >= (shown + 1) * max(size, RANGE_BYTES):
+                shown, rate = done * 20 // size, done / max(world.clock() - began, 1e-6)
+                left = f"{rate / 1e6:.1f} MB/s, {(size - done) / rate:.0f} s left"
+                tell(world, f"scanned {done / 1e6:,.0f} of {size / 1e6:,.0f} MB, {left}")
+    return total
+
+
+def _lines_before(task: ScanTask) -> int:
+    with _opened(task.path, Tally()) as (stream, _):
+        sizes = (min(RANGE_BYTES, task.start - at) for at in range(0, task.start, RANGE_BYTES))
+        return sum(stream.read(size).count(b"\n") for size in sizes)
+
+
+# ==================================================================================================
+# 25. HTTP
 # ==================================================================================================
 
 MAX_BODY_BYTES = 16 * 2**20
@@ -5997,7 +6513,7 @@ def call_with_retries(
 
 
 # ==================================================================================================
-# 24. Runner
+# 26. Runner
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
@@ -6778,7 +7294,7 @@ def _write_run(lane: Lane, run: Run, world: World) -> None:
 
 
 # ==================================================================================================
-# 25. Stub server
+# 27. Stub server
 # ==================================================================================================
 
 
@@ -7043,7 +7559,7 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 
 
 # ==================================================================================================
-# 26. Commands
+# 28. Commands
 # ==================================================================================================
 
 Commands = Any  # argparse keeps the type of add_subparsers() private
@@ -7855,6 +8371,87 @@ def cmd_serve_stub(args: argparse.Namespace, world: World) -> int:
 
 # --- contamination --------------------------------------------------------------------------------
 
+# --- contamination --------------------------------------------------------------------------------
+
+
+def shard_number(text: str) -> tuple[int, int]:
+    """An argparse type: the i-th of n shards, as 2/8."""
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, not {quoted(text)}")
+    return int(match[1]), int(match[2])
+
+
+def add_contamination(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "contamination",
+        "find the suite's cases in training data",
+        "contamination --suite suites/ops-assistant.json --train fixtures/train-sample.jsonl",
+        cmd_contamination,
+    )
+    add = parser.add_argument
+    files = "JSONL or text, also .gz .bz2 .xz; folders (but no hidden files), globs, - for stdin"
+    add("merge", nargs="*", metavar="merge PART", help="add up parts written with --shard or --part")
+    add("--suite", required=True, help="the suite to look for, a JSON file")
+    add("--train", nargs="+", action="extend", default=[], metavar="FILE", help=files)
+    add("--n", type=positive, default=8, help="words in an n-gram (default 8)")
+    above_0 = bounded(float, 1e-9, 1.0, "above 0 and at most 1")
+    add("--threshold", type=above_0, default=0.5, help="share of n-grams that flags (default 0.5)")
+    add("--results", help="a results file, to score without the flagged cases")
+    add("--skip-bad", action="store_true", help="count lines that cannot be read, and go on")
+    add("--processes", type=bounded(int, 1, 61, "1 to 61"), default=1, help="worker processes (default 1)")
+    add("--shard", type=shard_number, metavar="I/N", help="read the I-th of N shares, and write a part")
+    add("--part", action="store_true", help="write a part, not a report: for pieces of a stream")
+    add("--json", action="store_true", help="print JSON instead of text")
+    add("--out", help="write the report, or the part, here as JSON")
+    add("--junit", help="write JUnit XML here")
+
+
+def cmd_contamination(args: argparse.Namespace, world: World) -> int:
+    """Exit 1 when a case is flagged, 2 when nothing was scanned."""
+    if bool(args.train) == bool(args.merge) or args.merge[:1] not in ([], ["merge"]):
+        raise UsageError("contamination: give --train FILE... or merge PART...")
+    suite = load_suite(args.suite)
+    index, digest = index_cases(suite.cases, args.n), f"{suite.sha256}/{args.n}"
+    if not index.grams:
+        raise UsageError(f"{args.suite}: no case has a word to look for")
+    for path in filter(None, (args.out, args.junit)):
+        prepare_output(path)
+    if args.merge:
+        parts = [part for path in args.merge[1:] for part in load(path, parse_parts)]
+    else:
+        parts = [_scanned_part(args, world, index, digest)]
+        if args.part or args.shard:
+            text = canonical_json(parts[0]) + "\n"
+            write_text(args.out, [text]) if args.out else say_raw(world, text)
+            return EXIT_OK
+    tally = merge_parts(digest, parts)
+    if not tally.counts["words"]:
+        raise UsageError("nothing was scanned: the training data holds no word")
+    results = gated(load_run(args.results)) if args.results else None
+    report = assess_contamination(suite.name, index, tally, args.threshold, results)
+    document = json_pages({"schema": CONTAMINATION_SCHEMA, **dataclasses.asdict(report)})
+    if args.out:
+        write_text(args.out, [document])
+    if args.junit:
+        write_text(args.junit, [render_contamination_junit(report, suite.path, utc(world))])
+    say_raw(world, document) if args.json else say(world, render_contamination(report))
+    return EXIT_NO if report.flagged else EXIT_OK
+
+
+def _scanned_part(args: argparse.Namespace, world: World, index: SuiteIndex, digest: str) -> dict[str, Any]:
+    tasks = list_tasks(args.train, args.suite, world)
+    corpus = sha256_of(tasks)
+    if args.shard:
+        if not all(task.stop for task in tasks):
+            raise UsageError("--shard divides files; for a stream there is --part")
+        i, n = args.shard
+        tasks = tasks[len(tasks) * (i - 1) // n : len(tasks) * i // n]
+    tally = scan_corpus(index, tasks, args.skip_bad, args.processes, world)
+    return part_document(digest, args.shard, corpus, tally)
+
+
 # --- stats ----------------------------------------------------------------------------------------
 
 
@@ -8110,7 +8707,7 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
 
 
 # ==================================================================================================
-# 27. Main
+# 29. Main
 # ==================================================================================================
 
 COMMANDS = (
@@ -8125,6 +8722,7 @@ COMMANDS = (
     add_baseline,
     add_calibrate,
     add_serve_stub,
+    add_contamination,
     add_stats,
     add_promptfoo_config,
 )  # fmt: skip

@@ -157,18 +157,13 @@ class ProofTest(StubTestCase):
         anything = {"type": "max-chars", "value": 5000}
         lax = case("a", anything, good=["yes"])
         self.assertEqual(prove(lax).complaints, ())
-        self.assertEqual(
-            prove(replace(lax, critical=True)).complaints, ("a: critical, and catches nothing",)
-        )
+        self.assertEqual(prove(replace(lax, critical=True)).complaints, ("a: critical, and catches nothing",))
 
     def test_without_a_passing_answer_a_case_is_not_proved(self) -> None:
         mute, sound = case("mute", equals("yes")), case("a", equals("yes"), good=["yes"])
+        self.assertEqual(prove(mute, sound).notes, ("mute: no passing answer to plant faults into",))
         self.assertEqual(
-            prove(mute, sound).notes, ("mute: no passing answer to plant faults into",)
-        )
-        self.assertEqual(
-            prove(replace(mute, critical=True), sound).complaints,
-            ("mute: critical, and nothing proves it",),
+            prove(replace(mute, critical=True), sound).complaints, ("mute: critical, and nothing proves it",)
         )
         with self.assertRaisesRegex(m.UsageError, "nothing to prove"):
             prove(mute)

@@ -1,6 +1,6 @@
 """SIGKILL at fifty moments of a run, then `--resume` until it is done: nothing lost, nothing paid twice.
 
-    python3 code/tests/bench/bench_kill.py [--kills 50] [--seed 1] 
+    python3 code/tests/bench/bench_kill.py [--kills 50] [--seed 1]
 
 Half of the moments are random; the others are hunted: while the results file is being written, at
 its rename, before the journal goes, and while a journal line is under way. The stub counts who is

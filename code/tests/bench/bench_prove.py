@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[i]) for i in (1, 2)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import helpers
 import main as m
-from helpers import run
 
 LIMIT_S = 5.0
 SCHEMA = {"type": "object", "required": ["status", "team"], "properties": {"count": {"type": "integer"}}}
@@ -73,12 +73,16 @@ def main(cases: int) -> int:
         Path(results).write_text(results_of(m.load_suite(old)), "utf-8")
         with mock.patch.object(socket, "socket", forbidden):
             started = time.perf_counter()
-            proved = run("prove", "--suite", old)
+            proved = helpers.run("prove", "--suite", old)
             middle = time.perf_counter()
-            scored = run("rescore", "--results", results, "--suite", new, "--out", out, stdout=io.StringIO())
+            scored = helpers.run(
+                "rescore", "--results", results, "--suite", new, "--out", out, stdout=io.StringIO()
+            )
             ended = time.perf_counter()
     last = (proved.out.splitlines()[-1], scored.out.splitlines()[-1])
-    print(f"{cases} cases: prove {middle - started:.2f} s, rescore {ended - middle:.2f} s, limit {LIMIT_S:g} s")
+    print(
+        f"{cases} cases: prove {middle - started:.2f} s, rescore {ended - middle:.2f} s, limit {LIMIT_S:g} s"
+    )
     print("\n".join(last), proved.err, scored.err)
     right = (proved.code, scored.code) == (0, 0) and last[1] == f"{cases} of {cases} cases flipped"
     return 0 if right and middle - started < LIMIT_S and ended - middle < LIMIT_S else 1

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -38,7 +39,7 @@ def ask(where: str, url: str, out: Path, *more: str) -> Timed:
 
 
 def median(rows: Sequence[Timed], column: str) -> float:
-    return statistics.median(getattr(row, column) for row in rows)
+    return float(statistics.median(getattr(row, column) for row in rows))
 
 
 def calls(bars: Bars, folder: Path, rounds: int) -> None:
@@ -96,7 +97,7 @@ def make_results(path: str, cases: int, seed: int) -> None:
         sample = sample._replace(cost_usd=1e-5, model="m", assertions=results)
         found.append(m.CaseResult(f"c{i}", f"{i:064x}", (sample,), f"{i:064x}"))
     names = ("suite_name", "suite_path", "suite_sha256", "prompt_sha256", "model", "endpoint")
-    known = dict(zip(names, ("bench", "suite.json", "s", "p", "m", "http://127.0.0.1/v1")))
+    known: dict[str, Any] = dict(zip(names, ("bench", "suite.json", "s", "p", "m", "http://127.0.0.1/v1")))
     run = m.Run(**known, cases=tuple(found), started="2026-06-15T08:00:00Z", finished="2026-06-15T09:00:00Z")
     m.write_text(path, m.render_results(run))
 
@@ -109,7 +110,7 @@ def gate(bars: Bars, folder: Path) -> None:
         assert made.code == 0, made.err
     found = timed([*PROGRAM, "gate", "--baseline", paths[0], "--candidate", paths[1]], folder)
     assert found.code in (0, 1), found
-    print(f"  gate: CPU {found.cpu_s:.1f} s, peak {found.peak_mb:.0f} MB, {len(found.out)} characters of text")
+    print(f"  gate: CPU {found.cpu_s:.1f} s, peak {found.peak_mb:.0f} MB, {len(found.out)} characters")
     bars.at_most(f"gate over two results files of {MANY:,} cases: wall", found.wall_s, 10, " s")
 
 
@@ -143,7 +144,7 @@ def main() -> int:
     args = parser.parse_args()
     print(load())
     bars = Bars()
-    parts = {
+    parts: dict[str, Callable[[Path], None]] = {
         "start-up": lambda folder: start_up(bars, folder, args.rounds),
         "calls": lambda folder: calls(bars, folder, args.rounds),
         "fail-fast": lambda folder: fail_fast(bars, folder),

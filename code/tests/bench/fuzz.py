@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import re
@@ -28,10 +29,13 @@ from typing import Callable, NamedTuple, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fuzz_targets import TARGETS, Lab
+import fuzz_readers
+import fuzz_targets
+from fuzz_lab import TARGETS, Lab
 from mutations import minimised
 from rehearsal import load
 
+MAKERS = (fuzz_targets, fuzz_readers)  # importing them fills TARGETS
 HANG_S = 30.0
 SLOW_S = 5.0
 
@@ -55,7 +59,8 @@ def failure_of(run: Runner, data: bytes) -> Failure | None:
     if text is None:
         return None
     frames = re.findall(r'File "[^"]*main\.py", line (\d+), in (\S+)\n\s*(.*)', text)
-    line = next((line for line in reversed(text.splitlines()) if re.match(r"[A-Za-z_.]+(Error|Exception|$)", line)), text)
+    errors = re.findall(r"^[A-Za-z_.]+(?:Error|Exception)\b.*", text, re.MULTILINE)
+    line = errors[-1] if errors else text
     place = f"{frames[-1][1]}: {frames[-1][2]}" if frames else ""
     shown = " <- ".join(f"{name}:{number}" for number, name, _ in reversed(frames[-6:]))
     return Failure(f"{line.split(':')[0]} in {place}", f"{line[:300]}\n    {shown}")
@@ -114,12 +119,11 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, watchdog(said) as beat:
         lab = Lab(Path(folder))
-        number = args.at or 0
-        while True:
-            spent = time.monotonic() - started
-            if spent >= args.minutes * 60 if args.minutes else number >= (args.at or args.inputs):
-                if args.at is None or number > args.at:
-                    break
+        until = math.inf if args.minutes is None else started + 60 * args.minutes
+        last = args.inputs if args.minutes is None else sys.maxsize
+        for number in range(last) if args.at is None else (args.at,):
+            if time.monotonic() >= until:
+                break
             rng = random.Random(f"{args.seed}:{number}")
             name = rng.choice(names)
             data, run = TARGETS[name].make(lab, rng)
@@ -137,7 +141,6 @@ def main() -> int:
                 seen[found.signature] = seen.get(found.signature, 0) + 1
                 if seen[found.signature] == 1:
                     report(name, said[0], found, data, run, beat)
-            number += 1
     total, good = sum(counts.values()), sum(parsed.values())
     for name in counts:
         print(f"  {name:18} {counts[name]:7} inputs, {parsed[name] / counts[name]:4.0%} past JSON parsing")
@@ -146,7 +149,8 @@ def main() -> int:
     xml = sum(counts[name] for name in counts if not TARGETS[name].json)
     share = good / max(total - xml, 1)
     seconds = time.monotonic() - started
-    print(f"{total} inputs, {share:.0%} of the JSON ones past parsing, {len(seen)} bugs, {seconds:.0f} s, {load()}")
+    print(f"{total} inputs, {share:.0%} of the JSON ones past parsing, {len(seen)} bugs")
+    print(f"{seconds:.0f} s, {load()}")
     return 1 if seen or (share < 0.5 and total >= 100) else 0
 
 
@@ -159,7 +163,8 @@ def report(name: str, said: str, found: Failure, data: bytes, run: Runner, beat:
         return again is not None and again.signature == found.signature
 
     small = data if found.signature.startswith("slow") else minimised(data, fails)
-    print(f"\nFAILED {name}, {said}\n  {found.signature}\n    {found.detail}\n  input {small[:1_500]!r}", flush=True)
+    print(f"\nFAILED {name}, {said}\n  {found.signature}\n    {found.detail}")
+    print(f"  input {small[:1_500]!r}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
+import random
 import socket
 import threading
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 from xml.etree import ElementTree
 
 from rehearsal import OPS, helpers, m
@@ -16,6 +16,26 @@ from rehearsal import OPS, helpers, m
 FIXTURES = helpers.CODE / "fixtures"
 DOCUMENTED = (m.UsageError, m.ProviderError, m.RegexTimeout, ValueError)
 Run = Callable[[bytes], Optional[str]]
+Input = tuple[bytes, Run]
+
+
+class Target(NamedTuple):
+    make: Callable[[Any, random.Random], Input]
+    weight: int
+    json: bool
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target(weight: int, is_json: bool = True) -> Callable[[Any], Any]:
+    """Registers the decorated maker under its name; the weight is its share of the inputs."""
+
+    def register(make: Any) -> Any:
+        TARGETS[make.__name__.replace("_", "-")] = Target(make, weight, is_json)
+        return make
+
+    return register
 
 
 def reply(text: str, **more: Any) -> dict[str, Any]:
@@ -38,10 +58,12 @@ REPLIES: tuple[Any, ...] = (
     {"detail": [{"loc": ["body", 0], "msg": "field required"}]},
     [{"error": {"message": "in a list", "status": "RESOURCE_EXHAUSTED"}}],
 )
-HEADERS = (
-    {}, {"retry-after": "3"}, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {"content-type": "text/event-stream"},
-    {"retry-after": "-1e9"}, {"retry-after": "Mon, 99 Foo 99999999 99:99:99 +9999"}, {"location": "http://u:p@h/x?k=s"},
-    {"server": "\x1b]0;x\x07"}, {"content-type": "text/html"}, {"retry-after": "9" * 400},
+HEADERS: tuple[dict[str, str], ...] = (
+    {}, {"retry-after": "3"}, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {"retry-after": "9" * 400},
+    {"retry-after": "-1e9"}, {"retry-after": "Mon, 99 Foo 99999999 99:99:99 +9999"},
+    {"server": "\x1b]0;x\x07"},
+    {"content-type": "text/event-stream"}, {"content-type": "text/html"},
+    {"location": "http://u:p@h/x?k=s"}
 )  # fmt: skip
 STATUSES = (200, 200, 200, 201, 204, 301, 400, 401, 404, 418, 429, 500, 503, 529)
 
@@ -65,30 +87,41 @@ class Endpoint:
                 connection.sendall(self.answer)
 
 
+def read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def rows(path: Path, most: int = 6) -> list[Any]:
+    """The first rows of a JSONL file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()[:most]]
+
+
 class Lab:
     """Valid documents of every kind in a folder, and the ways to run a mutated one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.endpoint = folder, Endpoint()
-        self.suite: dict[str, Any] = json.loads((Path(__file__).with_name("fuzz_suite.json")).read_text("utf-8"))
-        self.suites = [self.suite, json.loads(Path(OPS).read_text("utf-8"))]
+        self.suite, *others = map(read, (Path(__file__).with_name("fuzz_suite.json"), Path(OPS)))
+        self.suites = [self.suite, *others]
         self.write("suite.json", json.dumps(self.suite).encode())
         suite = m.load_suite(self.path("suite.json"))
         answers = {c.id: ["ok", "no"] if c.id == "text" else "ok 42 'yes'" for c in suite.cases if not c.skip}
-        self.answers = {"models": {"m": {"answers": answers}, "j": {"judge": True}}, "faults": [{"every": 7, "delay_s": 0}]}
+        models = {"m": {"answers": answers}, "j": {"judge": True}}
+        self.answers = {"models": models, "faults": [{"every": 7, "delay_s": 0}]}
         self.write("answers.json", json.dumps(self.answers).encode())
         with m.serving(m.load_script(suite, self.path("answers.json"))) as stub:
             for name in ("base.json", "cand.json"):
                 self.must("run", *self.asked(stub.base_url), "--samples", "2", "--out", self.path(name))
         self.must("ledger", "build", self.path("base.json"), "--out", self.path("ledger.json"))
-        self.must("calibrate", "--labels", str(FIXTURES / "human-labels.jsonl"), "--judge", "keyword", "--min-kappa", "0",
-                  "--out", self.path("judge.json"))  # fmt: skip
-        self.must("baseline", "update", "--baseline", self.path("log.json"), "--candidate", self.path("base.json"),
-                  "--reason", "r")  # fmt: skip
-        self.results, self.ledger, self.record = map(self.read, ("base.json", "ledger.json", "judge.json"))
-        self.decision = json.loads((folder / "log.json.decisions.jsonl").read_text("utf-8"))
-        self.labels = [json.loads(line) for line in (FIXTURES / "human-labels.jsonl").read_text("utf-8").splitlines()[:6]]
-        self.trained = [json.loads(s) for s in (FIXTURES / "train-sample.jsonl").read_text("utf-8").splitlines()[:6]]
+        labels = FIXTURES / "human-labels.jsonl"
+        measure = ["calibrate", "--labels", str(labels), "--judge", "keyword", "--min-kappa", "0"]
+        self.must(*measure, "--out", self.path("judge.json"))
+        update = ["baseline", "update", "--baseline", self.path("log.json"), "--reason", "r"]
+        self.must(*update, "--candidate", self.path("base.json"))
+        names = ("base.json", "ledger.json", "judge.json")
+        self.results, self.ledger, self.record = (read(folder / name) for name in names)
+        self.decision = read(folder / "log.json.decisions.jsonl")
+        self.labels, self.trained = rows(labels), rows(FIXTURES / "train-sample.jsonl")
         self.junits = [path.read_text("utf-8") for path in sorted((FIXTURES / "junit").rglob("*.xml"))]
         self.journal = self.cut_journal()
 
@@ -100,7 +133,7 @@ class Lab:
         self.endpoint.answer = http(200, {}, json.dumps(reply("ok")).encode())
         out = self.path("journal.json")
         self.command("run", *self.asked(self.endpoint.url), "--max-time", "0.001", "-j", "1", "--out", out)
-        return [json.loads(line) for line in Path(out + ".journal").read_text("utf-8").splitlines()]
+        return rows(Path(out + ".journal"), 99)
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
@@ -108,9 +141,6 @@ class Lab:
     def write(self, name: str, data: bytes) -> str:
         (self.folder / name).write_bytes(data)
         return self.path(name)
-
-    def read(self, name: str) -> Any:
-        return json.loads((self.folder / name).read_text("utf-8"))
 
     def command(self, *argv: str) -> helpers.Result:
         return helpers.run(*argv, environ={"PATH": "/nowhere", "TERM": "dumb"})

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 ODD_TEXTS = (
     "", " ", "ok", "\n", "\u2028", "\x00", "\x1b[31m", "::error::x", "\ud800", "]]>", "<b>&amp;", "{{input}}",
-    "{{x}}", "%s %d {0}", "not-equals", "2026-02-30", "9999-12-31", "1e999", "-0", "１２", "ﬁ", "e\u0301", "(",
-    "(a+)+$", "/a/i", "a" * 3_000, "'ok'", '"', "../x", "c0", "c1", "<think>", "```json\n{}\n```", "1,5",
+    "{{x}}", "%s %d {0}", "not-equals", "2026-02-30", "9999-12-31", "1e999", "-0", "１２", "ﬁ", "e\u0301",
+    "(", "(a+)+$", "/a/i", "a" * 3_000, "'ok'", '"', "../x", "c0", "c1", "<think>", "```json\n{}\n```", "1,5",
 )  # fmt: skip
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e308, 5e-324, 10_000, 2**63, 10**30, -(10**400), 1e-9, [], {},
@@ -69,8 +69,7 @@ def mutated(value: Any, donor: Any, rng: random.Random) -> Any:
         if not path:
             value = odd_value(rng, donor) if rng.random() < 0.1 else value
             continue
-        parent, last = at(value, path[:-1]), path[-1]
-        _change(parent, last, rng, donor)
+        change(at(value, path[:-1]), path[-1], rng, donor)
     return value
 
 
@@ -105,7 +104,9 @@ def _change_gently(parent: Any, last: Any, rng: random.Random, donor: Any) -> No
         parent[last] = rng.choice((0.0, 1e-300, 5e-324, 0.1, 1.0, 999999999999.9, item * 3))
     elif isinstance(item, str):
         cut = rng.randint(0, len(item))
-        parent[last] = rng.choice((item[:cut] + rng.choice(ODD_TEXTS) + item[cut:], rng.choice(ODD_TEXTS) or "x"))
+        parent[last] = rng.choice(
+            (item[:cut] + rng.choice(ODD_TEXTS) + item[cut:], rng.choice(ODD_TEXTS) or "x")
+        )
     elif isinstance(parent, list) and isinstance(item, dict):
         twin = copy.deepcopy(item)
         if isinstance(twin.get("id"), str):
@@ -165,7 +166,9 @@ def mutated_xml(text: str, rng: random.Random) -> bytes:
         elif kind < 0.7:
             parent.append(copy.deepcopy(element))
         elif kind < 0.85:
-            element.tag = rng.choice(("testcase", "failure", "error", "skipped", "x", "rerunFailure", "testsuite"))
+            element.tag = rng.choice(
+                ("testcase", "failure", "error", "skipped", "x", "rerunFailure", "testsuite")
+            )
         else:
             element.text = xml_odd_text(rng)
     return ElementTree.tostring(root)

@@ -15,9 +15,24 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import helpers
-from helpers import ANSWERS, OPS, PROGRAM, Script, m
+import main as m
+from helpers import ANSWERS, OPS, PROGRAM, Script
 
-__all__ = ["ANSWERS", "ENVIRON", "OPS", "PROGRAM", "Bars", "Script", "Timed", "helpers", "load", "m", "stub", "suite", "timed"]
+__all__ = [
+    "ANSWERS",
+    "ENVIRON",
+    "OPS",
+    "PROGRAM",
+    "Bars",
+    "Script",
+    "Timed",
+    "helpers",
+    "load",
+    "m",
+    "stub",
+    "suite",
+    "timed",
+]
 
 
 _BYTECODE = tempfile.TemporaryDirectory(prefix="minieval-bench-")
@@ -53,10 +68,12 @@ def timed(argv: Sequence[str], folder: Path) -> Timed:
     parent's, which here is more than what is measured."""
     names = [str(folder / f"timed.{stream}") for stream in ("out", "err")]
     shell = ["/bin/sh", "-c", 'exec "$@" >"$0.out" 2>"$0.err"', str(folder / "timed"), *argv]
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", _LAUNCHER, *shell], stdout=subprocess.PIPE, env=ENVIRON)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _LAUNCHER, *shell], stdout=subprocess.PIPE, env=ENVIRON
+    )
     code, *figures = done.stdout.split()
     texts = (Path(name).read_text("utf-8", "replace") for name in names)
-    return Timed(int(code), *map(float, figures), *texts)  # type: ignore[arg-type, call-arg]
+    return Timed(int(code), *map(float, figures), *texts)  # type: ignore[arg-type]
 
 
 def suite(folder: Path, cases: int, **extra: Any) -> tuple[str, str]:

@@ -38,8 +38,7 @@ class Row(NamedTuple):  # a figure that must lie from `low` to `high`, give or t
 
 
 def share(world: str, hits: int, of: int, low: float = 0.0, high: float = 1.0) -> Row:
-    rate = hits / of
-    return Row(world, rate, low, high, math.sqrt(max(rate * (1 - rate), 1 / of) / of))
+    return Row(world, hits / of, low, high, math.sqrt(max(hits * (of - hits) / of, 1) / of / of))
 
 
 def gate(before: main.Run, after: main.Run, policy: main.Policy = POLICY) -> main.GateReport:
@@ -165,8 +164,7 @@ def min_pass(rng: random.Random, suites: int) -> Iterator[Row]:
 
 def anchor(rng: random.Random, suites: int) -> Iterator[Row]:
     """100 cases, of which each release breaks two more (2 points) for good."""
-    chains = max(1, suites // 10)
-    rolling, anchored = Counter[int](), Counter[int]()
+    rolling, anchored, chains = Counter[int](), Counter[int](), max(1, suites // 10)
     for _ in range(chains):
         rates = [rng.betavariate(60, 1) for _ in range(100)]
         first = previous = drawn(rng, rates)
@@ -216,8 +214,8 @@ def timing(rng: random.Random, suites: int) -> Iterator[Row]:
         test = f"main.sign_flip_test([f'{{(1 + i % 5) * ({sign})}}/5' for i in range(100000)])"
         yield from timed("p of 100,000 differing cases of 5 samples", 2, [test], 300)
     for plan in ("0.1 0.2 0.05", "0.05 0.3 0.02", "0.01 0.5 0", "0.2 1 0", "0.1 0.1 0.1"):
-        drop, changing, least = plan.split()
-        call = ["main.main()", "plan", "--drop", drop, "--discordance", changing, "--min-effect", least]
+        words = zip(("--drop", "--discordance", "--min-effect"), plan.split())
+        call = ["main.main()", "plan", *itertools.chain.from_iterable(words)]
         yield from timed(" ".join(call[1:]), 2, call)
     with tempfile.TemporaryDirectory() as folder:
         files = [f"{folder}/baseline.json", f"{folder}/candidate.json"]
