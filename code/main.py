@@ -78,6 +78,7 @@ import datetime
 import difflib
 import email.utils
 import functools
+import gc
 import glob
 import gzip
 import hashlib
@@ -813,6 +814,27 @@ def effect_interval(
     scale, z = largest * len(sums) / len(differences), _z(confidence)
     low, high = scale * _lower_score_limit(points, z), -scale * _lower_score_limit(mirrored, z)
     return Interval(max(-1.0, low), min(1.0, high))
+
+
+def cases_to_exclude(
+    bound: float, differences: Sequence[Number], groups: Groups = None, confidence: float = 0.95
+) -> int | None:
+    """Cases, of a mix like these, whose `effect_interval` begins at `bound`; None: never.
+
+    n = z^2 v(bound) / (D - bound)^2, the interval's own rule solved for n.
+
+    >>> cases_to_exclude(-0.1, [0] * 20)  # by hand: z^2 x 0.1 x 0.9 / 0.1^2 = 34.6
+    35
+    """
+    sums, unit, largest = _group_sums(differences, groups)
+    points = [(total / (unit * largest), count) for total, count in sorted(Counter(sums).items())]
+    bound *= len(differences) / (largest * len(sums))
+    observed = math.fsum(value * count for value, count in points) / len(sums)
+    if not -1 < bound < observed:
+        return None if bound >= observed else 1
+    tilt = _edge(0.0, 2.0, lambda tilt: _tilted(points, tilt)[0] < bound)
+    needed = _z(confidence) ** 2 * _tilted(points, tilt)[1] / (observed - bound) ** 2
+    return math.ceil(needed * len(differences) / len(sums))
 
 
 def min_discordant_for(alpha: float) -> int:
@@ -2800,6 +2822,20 @@ def _known_sum(values: Iterable[float | None]) -> Decimal | None:
     return total
 
 
+def mean(counts: Mapping[Fraction, int]) -> Fraction:
+    """The mean of values that come so often each: few sums for many cases."""
+    return sum((value * count for value, count in counts.items()), Fraction(0)) / sum(counts.values())
+
+
+def _suite_interval(cases: Sequence[CaseResult], passed: int) -> Interval | None:
+    """Wilson's; where cases are grouped its generalisation (`effect_interval` of -1 and 1)."""
+    if not any(case.group for case in cases):
+        return wilson_interval(passed, len(cases))
+    groups = [case.group or (case.id,) for case in cases]
+    low, high = effect_interval([1 if case.verdict == PASS else -1 for case in cases], groups)
+    return Interval((1 + low) / 2, (1 + high) / 2)
+
+
 def _served(samples: Sequence[Sample]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for key in ("model", "fingerprint", "server", "judge_model"):
@@ -2813,7 +2849,7 @@ def summarise(run: Run) -> Summary:
     cases = gated(run)
     samples = [sample for case in cases for sample in case.samples]
     answered = [sample for sample in samples if sample.error is None]
-    rates = [pass_rate(case) for case in cases if case.samples]
+    rates = Counter(pass_rate(case) for case in cases if case.samples)
     passed = sum(case.verdict == PASS for case in cases)
     judged = [s for s in answered if any(a.type == "rubric" for a in s.assertions)]
     return Summary(
@@ -2823,8 +2859,8 @@ def summarise(run: Run) -> Summary:
         skipped=sum(case.skip is not None for case in run.cases),
         samples=len(samples),
         sample_errors=len(samples) - len(answered),
-        pass_at_1=sum(rates, Fraction(0)) / len(rates) if rates else None,
-        interval=wilson_interval(passed, len(cases)),
+        pass_at_1=mean(rates) if rates else None,
+        interval=_suite_interval(cases, passed),
         latencies_ms=tuple(s.latency_ms for s in answered if s.latency_ms is not None),
         total_cost_usd=_known_sum(sample.cost_usd for sample in answered),
         judge_cost_usd=_known_sum(sample.judge_cost_usd for sample in judged),
@@ -2902,9 +2938,12 @@ class Pair(NamedTuple):
 
     @property
     def strictly_after(self) -> bool:
-        """Held to the stricter bar of the two runs: lowering it is no way to pass."""
-        bar = max(strict_bar(self.baseline), strict_bar(self.candidate))
-        return self.passed_after >= bar * self.n
+        return self.passed_after >= self.bar * self.n
+
+    @property
+    def bar(self) -> Fraction:
+        """The stricter bar of the two runs: lowering it is no way to pass."""
+        return max(strict_bar(self.baseline), strict_bar(self.candidate))
 
 
 class Pairing(NamedTuple):
@@ -2929,6 +2968,8 @@ class Comparison(NamedTuple):
     interval: Interval
     verdict: str
     discordant: int = 0
+    units: int = 0  # groups, and cases that stand alone
+    holm_p: float | None = None  # over several candidates; decides on `improved` alone
 
 
 @dataclass(frozen=True)
@@ -2985,9 +3026,14 @@ def _in_force(policy: Policy, today: str) -> dict[str, Quarantine]:
     return {entry.case: entry for entry in policy.quarantine if entry.until >= today}
 
 
+def _mixed(case: CaseResult) -> bool:
+    return 0 < case.passes < len(case.samples)
+
+
 def pair_cases(baseline: Run, candidate: Run, waived: Iterable[str] = ()) -> Pairing:
-    """Joins two runs. A waived (quarantined) case with mixed results stands apart, unless it is
-    critical; one that fails every sample is paired like any other."""
+    """Joins two runs. A waived (quarantined) case with mixed results in either stands apart, unless
+    it is critical; one that fails every sample is paired like any other. To look at the candidate
+    alone would keep the all-pass candidates only, and call an unchanged model improved."""
     before = {case.id: case for case in gated(baseline)}
     after = {case.id: case for case in gated(candidate)}
     waived = set(waived)
@@ -3000,7 +3046,7 @@ def pair_cases(baseline: Run, candidate: Run, waived: Iterable[str] = ()) -> Pai
         pair = _pair(old, new)
         if old.sha256 != new.sha256:
             edited.append(pair)
-        elif name in waived and not pair.critical and 0 < new.passes < len(new.samples):
+        elif name in waived and not pair.critical and new.passes and (_mixed(old) or _mixed(new)):
             quarantined.append(pair)
         else:
             pairs.append(pair)
@@ -3019,13 +3065,20 @@ def quality(p: float, effect: Fraction, policy: Policy) -> str:
     return f"{word}, below the minimum effect"
 
 
+def paired_differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] | None]:
+    """The differences, and the group of each where there is one."""
+    groups: list[Hashable] = [p.candidate.group or p.baseline.group or (p.id,) for p in pairs]
+    grouped = any(pair.candidate.group or pair.baseline.group for pair in pairs)
+    return [pair.difference for pair in pairs], groups if grouped else None
+
+
 def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Comparison:
     """The paired test: McNemar for one sample a case without groups, else the sign flip."""
     grouped = any(pair.candidate.group or pair.baseline.group for pair in pairs)
     single = all(pair.n == 1 for pair in pairs)
     differences = [pair.difference for pair in pairs]
-    regressed = tuple(pair for pair in pairs if pair.difference < 0)
-    improved = tuple(pair for pair in pairs if pair.difference > 0)
+    regressed = tuple(pair for pair in pairs if pair.passed_after < pair.passed_before)
+    improved = tuple(pair for pair in pairs if pair.passed_after > pair.passed_before)
     groups = [pair.candidate.group or pair.baseline.group or (pair.id,) for pair in pairs]
     if test == "auto":
         test = MCNEMAR if single and not grouped else SIGN_FLIP
@@ -3038,14 +3091,15 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
             raise UsageError(
                 "sample counts too unlike to test: ask every case the same number of samples"
             ) from None
-    effect = sum(differences, Fraction(0)) / len(differences)
+    effect = mean(Counter(differences))
     interval = effect_interval(differences, groups if grouped else None)
     sums: Counter[object] = Counter()
     for group, difference in zip(groups if grouped else range(len(pairs)), differences):
         sums[group] += difference  # type: ignore[assignment]
     discordant = sum(value != 0 for value in sums.values())
     verdict = quality(p, effect, policy)
-    return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant)
+    units = len(set(groups)) if grouped else len(pairs)
+    return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant, units)
 
 
 def p_text(p: float, alpha: float, digits: int = 4) -> str:
@@ -3170,13 +3224,13 @@ def _non_inferiority(given: GateInput) -> Iterator[Reason]:
 
 
 def _cases_to_settle(given: GateInput, margin: float) -> str:
-    """The interval shrinks with the square root of the cases; its distance must fit the margin."""
-    effect, low = float(given.comparison.effect), given.comparison.interval.low
-    room = effect + margin
-    if room <= 0:
-        return "; no number of cases would show the opposite of an effect like this one"
-    needed = math.ceil(len(given.pairing.pairs) * ((effect - low) / room) ** 2)
-    return f"; about {needed} cases with an effect like this one would settle it"
+    if not given.pairing.pairs:
+        return ""
+    differences, groups = paired_differences(given.pairing.pairs)
+    needed = cases_to_exclude(-margin, differences, groups)
+    if needed is None:
+        return "; with an effect like this one no number of cases would"
+    return f"; about {needed} cases that come out like these would settle it"
 
 
 @gate_rule
@@ -3259,7 +3313,7 @@ def _within_noise(given: GateInput) -> Iterator[str]:
     found = given.comparison
     lost, won = len(found.regressed), len(found.improved)
     if found.verdict == NO_DIFFERENCE and found.effect < 0:
-        yield f"a net loss of {-float(found.effect) * 100:.1f} points is within noise here"
+        yield f"a net loss of {-float(found.effect) * 100:.1f} points is within noise for this test"
     floor = min_discordant_for(given.policy.alpha)
     if found.discordant < floor:
         unit = "case" if found.discordant == lost + won else "group"
@@ -3268,7 +3322,7 @@ def _within_noise(given: GateInput) -> Iterator[str]:
             f"{given.policy.alpha:g}, so this run could not have shown a change"
         )
     zero_inside = found.interval.low <= 0 <= found.interval.high
-    if zero_inside == (found.p < given.policy.alpha):
+    if given.policy.alpha == 0.05 and zero_inside == (found.p < 0.05):  # the interval's own level
         yield "the interval of the effect and the test disagree about zero: the test decides"
 
 
@@ -3315,9 +3369,11 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
                 pair.passed_before, pair.n - pair.passed_before, pair.passed_after, pair.n - pair.passed_after
             )
             alone = "does not show" if p >= given.policy.alpha else "shows"
+            bar = math.ceil(pair.bar * pair.n)
+            rule = "allows no failure" if bar == pair.n else f"asks for {bar}"
             yield (
                 f"{printable(pair.id)}: {pair.passed_after} of {pair.n}, baseline {pair.passed_before} of "
-                f"{pair.n}: critical allows no failure; this alone {alone} a change (Fisher {p_text(p, given.policy.alpha, 2)})"
+                f"{pair.n}: critical {rule}; this alone {alone} a change (Fisher {p_text(p, given.policy.alpha, 2)})"
             )
 
 
@@ -3473,12 +3529,15 @@ def gate_many(
     """One report a candidate. `improved` must hold after Holm's correction over the candidates;
     `regressed` is never corrected: a correction must not hide a regression."""
     reports = [gate(baseline, run, policy, options) for run, policy in zip(candidates, policies)]
+    if len(reports) == 1:
+        return reports
     adjusted = holm([report.comparison.p for report in reports])
     return [_with_holm(report, p, options) for report, p in zip(reports, adjusted)]
 
 
 def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> GateReport:
-    found = report.comparison
+    found = report.comparison._replace(holm_p=adjusted)
+    report = replace(report, comparison=found)
     if not found.verdict.startswith(IMPROVED) or adjusted < report.policy.alpha:
         return report
     alpha = report.policy.alpha
@@ -3527,14 +3586,18 @@ class FalseAlarms(NamedTuple):
     trials: int
     rejected: int
     causes: Mapping[str, int]
+    never_failed: int = 0  # cases, of which the one asked least has `fewest` samples
+    fewest: int = 0
 
 
 def observed_discordance(baseline: Run, candidate: Run) -> float:
-    """Share of paired cases whose verdict differs: what `plan` needs to know of a suite."""
+    """Share of paired cases that differ between one sample of each run, by the mean over all such
+    choices of samples: what `plan`, which counts at one sample a case, needs to know of a suite."""
     pairs = pair_cases(baseline, candidate).pairs
     if not pairs:
         raise UsageError("the two runs have no comparable case in common")
-    return sum(pair.strictly_before != pair.strictly_after for pair in pairs) / len(pairs)
+    rates = [(pass_rate(pair.baseline), pass_rate(pair.candidate)) for pair in pairs]
+    return float(sum(a * (1 - b) + b * (1 - a) for a, b in rates) / len(pairs))
 
 
 def pool_rates(runs: Sequence[Run]) -> list[CaseRates]:
@@ -3552,16 +3615,18 @@ def pool_rates(runs: Sequence[Run]) -> list[CaseRates]:
 def _imagined_run(
     template: Run, rates: Sequence[CaseRates], pool: Sequence[Sample], samples: int, rng: random.Random
 ) -> Run:
-    """A run of the same model as the rates describe it: verdicts, latencies and costs drawn."""
+    """A run of the same model as the rates describe it: verdicts, latencies and costs drawn. A case
+    with samples of its own keeps their number and its `min_pass`."""
     cases = []
     for rate in rates:
         drawn = []
-        for seed in range(samples):
+        own = len(rate.case.samples) != template.samples or rate.case.min_pass is not None
+        for seed in range(len(rate.case.samples) if own else samples):
             passed = rng.random() * rate.samples < rate.passes
             like = rng.choice(pool)
             result = (AssertionResult("equals", passed, ""),)
             drawn.append(Sample(seed, "", None, None, result, 1, like.latency_ms, cost_usd=like.cost_usd))
-        cases.append(replace(rate.case, samples=tuple(drawn), min_pass=None, has_rubric=False))
+        cases.append(replace(rate.case, samples=tuple(drawn), has_rubric=False))
     return replace(template, cases=tuple(cases), samples=samples)
 
 
@@ -3579,10 +3644,11 @@ def false_alarms(
     rejected = 0
     for _ in range(trials):
         old, new = (_imagined_run(runs[0], rates, pool, samples, rng) for _ in range(2))
-        report = gate(old, new, policy, GateOptions())
+        report = gate(old, new, policy, GateOptions(today=""))  # every quarantine in force
         rejected += report.decision != ACCEPT
         causes.update({reason.kind for reason in report.reasons})
-    return FalseAlarms(trials, rejected, causes)
+    sure = [rate.samples for rate in rates if rate.passes == rate.samples]
+    return FalseAlarms(trials, rejected, causes, len(sure), min(sure, default=0))
 
 
 # ==================================================================================================
@@ -4951,6 +5017,7 @@ def gate_document(report: GateReport) -> dict[str, Any]:
         "verdict": found.verdict,
         "test": found.test,
         "p": found.p,
+        "holm_p": found.holm_p,
         "effect": float(found.effect),
         "interval": list(found.interval),
         "pairs": len(pairing.pairs),
@@ -5303,7 +5370,12 @@ def _comparison_lines(report: GateReport) -> Iterator[str]:
 
 def _sight_lines(report: GateReport) -> Iterator[str]:
     pairs, policy = len(report.pairing.pairs), report.policy
+    units, floor = report.comparison.units, min_discordant_for(report.policy.alpha)
     if not pairs:
+        return
+    if units < floor:
+        text = f"{counted(units, 'group')} of cases: with fewer than {floor} no drop, however large, is significant"
+        yield from wrapped(text if units < pairs else text.replace("group", "pair"), "sight  ", "       ")
         return
     missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
     least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
@@ -5313,7 +5385,8 @@ def _sight_lines(report: GateReport) -> Iterator[str]:
         else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
     )
     yield from wrapped(
-        f"{pairs} cases at one sample: a true 20-point drop is accepted {missed:.0%} of the time; "
+        f"{pairs} cases at one sample{'' if units == pairs else ', were they not grouped'}: a true 20-point "
+        f"drop is accepted {missed:.0%} of the time, or more where cases also improve; "
         f"{seen} is seen with power 0.8",
         "sight  ",
         "       ",
@@ -5437,12 +5510,20 @@ def render_false_alarms(found: FalseAlarms, samples: int) -> str:
     rate = found.rejected / found.trials
     error = math.sqrt(rate * (1 - rate) / found.trials)
     lines = wrapped(
-        f"an unchanged model is rejected in {rate:.1%} of {found.trials} simulated gates "
+        f"an unchanged model is not accepted in {rate:.1%} of {found.trials} simulated gates "
         f"(standard error {error:.1%}), {counted(samples, 'sample')} a case",
         "",
         "",
     )
     lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
+    if found.never_failed:
+        lines += wrapped(
+            f"{counted(found.never_failed, 'case')} never failed in what was observed, and so never does "
+            f"here: with {found.fewest} samples a true pass rate of {0.05 ** (1 / found.fewest):.2f} can look "
+            "like that; give more runs",
+            "",
+            "",
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -5860,12 +5941,16 @@ _Parsed = TypeVar("_Parsed")
 def load(path: str, parse: Callable[[str], _Parsed]) -> _Parsed:
     """A file through its parser; every complaint names the file."""
     text = read_text(path)
+    gc.disable()  # large results are a million small objects and no cycle
     try:
         return parse(text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     except RecursionError:
         raise UsageError(f"{path}: is nested too deeply") from None
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def load_suite(path: str) -> Suite:
@@ -8756,8 +8841,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _without_fractions(argv: Sequence[str]) -> list[str]:
-    """The words, a negative fraction led by a space: argparse would take it for a flag."""
-    return [f" {word}" if re.fullmatch(r"-\d+/\d+", word) else word for word in argv]
+    """The words, -1/5 and -1e-3 led by a space: argparse would take them for flags."""
+    return [f" {word}" if re.fullmatch(r"-[\d.]+(/|e-?)\d+", word) else word for word in argv]
 
 
 def _parsed(argv: Sequence[str], world: World) -> argparse.Namespace:

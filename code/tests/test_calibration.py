@@ -179,17 +179,11 @@ class CalibrateTest(RunTestCase):
         good: dict[str, Any] = {"output": "ok", "rubric": "says 'ok'", "human": True}
         odd: tuple[Any, ...] = ("true", 1, None, [], "yes")
         odd_humans: tuple[Any, ...] = ([], [1], [True, False], "yes", [None])
+        texts = (
+            '{"output": ', "[]", "null", '"x"', "NaN", "{}", "[" * 50_000, '{"human": true, "human": false}',
+        )  # fmt: skip
         for line in (
-            *(
-                '{"output": ',
-                "[]",
-                "null",
-                '"x"',
-                "NaN",
-                "[" * 50_000,
-                '{"human": true, "human": false}',
-                "{}",
-            ),
+            *texts,
             *({**good, "human": value} for value in odd),
             *({**good, "output": value} for value in (5, None, ["ok"])),
             *({**good, "rubric": value} for value in (5, "", None)),

@@ -5,7 +5,6 @@ python3 code/tests/bench/bench_prove.py [CASES]
 
 from __future__ import annotations
 
-import io
 import json
 import socket
 import sys
@@ -72,20 +71,18 @@ def main(cases: int) -> int:
         Path(new).write_text(json.dumps(suite_of(cases, 40)), "utf-8")
         Path(results).write_text(results_of(m.load_suite(old)), "utf-8")
         with mock.patch.object(socket, "socket", forbidden):
-            started = time.perf_counter()
+            times = [(time.perf_counter(), time.process_time())]
             proved = helpers.run("prove", "--suite", old)
-            middle = time.perf_counter()
-            scored = helpers.run(
-                "rescore", "--results", results, "--suite", new, "--out", out, stdout=io.StringIO()
-            )
-            ended = time.perf_counter()
+            times.append((time.perf_counter(), time.process_time()))
+            scored = helpers.run("rescore", "--results", results, "--suite", new, "--out", out)
+            times.append((time.perf_counter(), time.process_time()))
     last = (proved.out.splitlines()[-1], scored.out.splitlines()[-1])
-    print(
-        f"{cases} cases: prove {middle - started:.2f} s, rescore {ended - middle:.2f} s, limit {LIMIT_S:g} s"
-    )
+    spent = [[b - a for a, b in zip(*pair)] for pair in zip(times, times[1:])]
+    for name, (wall, own) in zip(("prove", "rescore"), spent):
+        print(f"{cases} cases: {name} {wall:.2f} s ({own:.2f} s of it computing), limit {LIMIT_S:g} s")
     print("\n".join(last), proved.err, scored.err)
     right = (proved.code, scored.code) == (0, 0) and last[1] == f"{cases} of {cases} cases flipped"
-    return 0 if right and middle - started < LIMIT_S and ended - middle < LIMIT_S else 1
+    return 0 if right and all(wall < LIMIT_S for wall, _ in spent) else 1
 
 
 if __name__ == "__main__":

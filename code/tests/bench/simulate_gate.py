@@ -141,7 +141,7 @@ def false_alarms(rng: random.Random, suites: int) -> Iterator[Row]:
         cases.append(main.CaseResult(f"c{i}", "sha", seen, critical=i < 3))
     budget = replace(POLICY, max_p95_latency_ms=2000.0)
     for samples, expected in ((1, 0.17), (5, 0.31)):
-        found = main.false_alarms([run_of(cases, samples)], budget, samples, suites, rng)
+        found = main.false_alarms([run_of(cases, 100)], budget, samples, suites, rng)
         world = f"20 cases, 3 critical at 0.98, 3 % slow calls, samples={samples}: rejected"
         yield share(world, found.rejected, suites, expected - 0.01, expected + 0.01)
         yield from (share(f"  of which {k}", c, suites) for k, c in sorted(found.causes.items()))
