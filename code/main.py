@@ -7647,23 +7647,46 @@ def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
 # 28. Commands
 # ==================================================================================================
 
-Commands = Any  # argparse keeps the type of add_subparsers() private
+Body = Callable[[argparse.Namespace, World], int]
+Option = Callable[[argparse.ArgumentParser], object]
 
 
-def command(
-    commands: Commands, name: str, help: str, example: str, run: Callable[[argparse.Namespace, World], int]
-) -> argparse.ArgumentParser:
-    """A subcommand whose help ends in an example."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=help[0].upper() + help[1:] + ".",
-        epilog=f"example:\n  python3 code/main.py {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(func=run)
-    return parser
+class Command(NamedTuple):
+    """A command; a name of two words is an action of one of GROUPS. `doc` begins with its summary."""
+
+    name: str
+    doc: str
+    example: str
+    options: Sequence[Option]
+    run: Body
+
+
+COMMANDS: list[Command] = []  # in the order of the help
+GROUPS = {
+    "ledger": "Record how often each test passes, and decide from that.",
+    "baseline": "Replace the committed baseline, and record why.",
+    "stats": "Print one figure of the gate's statistics.",
+}
+
+
+def command(name: str, example: str, *options: Option) -> Callable[[Body], Body]:
+    """Makes a command of the function below it, whose docstring is the help."""
+
+    def register(run: Body) -> Body:
+        COMMANDS.append(Command(name, run.__doc__ or "", f"{name} {example}", options, run))
+        return run
+
+    return register
+
+
+def option(names: str, help: str, **settings: Any) -> Option:
+    """An argument of a command, as argparse's `add_argument` takes it."""
+    return lambda parser: parser.add_argument(*names.split(), help=help, **settings)
+
+
+required = functools.partial(option, required=True)
+switch = functools.partial(option, action="store_true")
+repeated = functools.partial(option, action="append", default=[])
 
 
 def bounded(kind: Callable[[str], Any], low: float, high: float, what: str) -> Callable[[str], Any]:
@@ -7672,7 +7695,7 @@ def bounded(kind: Callable[[str], Any], low: float, high: float, what: str) -> C
     def read(text: str) -> Any:
         try:
             value = kind(text)
-        except ValueError:
+        except (ValueError, ArithmeticError):
             value = math.nan
         if not low <= value <= high:
             raise argparse.ArgumentTypeError(f"must be {what}, not {quoted(text)}")
@@ -7681,86 +7704,70 @@ def bounded(kind: Callable[[str], Any], low: float, high: float, what: str) -> C
     return read
 
 
+def exact(text: str) -> Fraction:
+    """The number as it is written, also -1/5; a float's range keeps 1e999999999 out of the memory."""
+    return Fraction(text if "/" in text else str(float(text)))
+
+
+whole = bounded(int, 0, 10**12, "a whole number")
 positive = bounded(int, 1, 10_000, "a whole number from 1 to 10000")
+real = bounded(float, -sys.float_info.max, sys.float_info.max, "a number")
 seconds = bounded(float, 0.001, 1e7, "a number of seconds above 0")
 dollars = bounded(float, 1e-9, 1e9, "an amount of US dollars above 0")
-jobs_number = bounded(int, 1, 256, "1 to 256")
 share = bounded(float, 0.0, 1.0, "a share from 0 to 1")
-alpha_level = bounded(float, 1e-9, 0.5, "above 0 and at most 0.5")
+exact_share = bounded(exact, 0.0, 1.0, "a share from 0 to 1")
+difference = bounded(exact, -1, 1, "a difference from -1 to 1, a number or a fraction like -1/5")
+jobs_number = bounded(int, 1, 256, "1 to 256")
 port_number = bounded(int, 0, 65535, "a port from 0 to 65535")
+alpha_level = bounded(float, 1e-9, 0.5, "above 0 and at most 0.5")
 
-# --- run ------------------------------------------------------------------------------------------
-
-
-def add_run(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "run",
-        "ask a suite of a model and score the answers",
-        "run --suite suite.json --base-url http://127.0.0.1:8000/v1 --model my-model --out results.json",
-        cmd_run,
-    )
-    parser.add_argument("--suite", required=True, help="the suite, a JSON file")
-    add_endpoint_options(parser, required=False)
-    parser.add_argument(
-        "--model", action="append", default=[], help="the model to ask; repeat to interleave several"
-    )
-    parser.add_argument(
-        "--exec",
-        action="append",
-        default=[],
-        metavar="CMD",
-        help="ask a program instead: JSON on stdin, answer on stdout",
-    )
-    parser.add_argument("--judge", help="who decides rubrics: a model's name, or 'keyword'")
-    parser.add_argument("--judge-base-url", help="the judge's endpoint (default: --base-url)")
-    parser.add_argument(
-        "--samples", type=positive, default=1, help="samples a case, with seeds 0 to N-1 (default 1)"
-    )
-    parser.add_argument("-j", "--jobs", type=jobs_number, default=4, help="calls at a time (default 4)")
-    parser.add_argument("--out", help="results file; with several models a folder")
-    parser.add_argument("--junit", help="also write JUnit XML here")
-    parser.add_argument("--no-outputs", action="store_true", help="keep digests instead of answers")
-    parser.add_argument("--min-pass-rate", type=share, help="exit 1 when fewer cases than this share pass")
-    parser.add_argument("--resume", action="store_true", help="continue an unfinished run of the same --out")
-    parser.add_argument("--dry-run", action="store_true", help="print calls and cost, and ask nothing")
-    parser.add_argument("--max-time", type=seconds, help="seconds after which no new call starts")
-    parser.add_argument("--max-cost-usd", type=dollars, help="stop asking when this much is spent")
-    parser.add_argument("--baseline", help="results file for --fail-fast")
-    parser.add_argument(
-        "--fail-fast", action="store_true", help="critical cases first; stop at the first that regressed"
-    )
-    parser.add_argument("--calibration", help="the judge's calibration record, which must be of this judge")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+SUITE = required("--suite", "the suite, a JSON file")
+JOBS = option("-j --jobs", "calls at a time (default 4)", type=jobs_number, default=4)
+REASON = required("--reason", "why, for the record; not empty")
+JSON = switch("--json", "print JSON instead of text")
+JUNIT = option("--junit", "write JUnit XML here")
+MARKDOWN = option("--markdown", "write Markdown here")
+ENDPOINT = (
+    option("--base-url", "any OpenAI-compatible endpoint, with or without /v1"),
+    option("--api-key-env", "variable with the key (default OPENAI_API_KEY)", default="OPENAI_API_KEY"),
+    option("--api-key-header", "header for the key (Azure: api-key)", default="Authorization"),
+    repeated("--header", "another header, its value from a variable", metavar="NAME=ENVVAR"),
+    option("--timeout", "seconds for a call with its retries (default 120)", type=seconds, default=120.0),
+    option("--attempts", "attempts a call (default 5)", type=bounded(int, 1, 20, "1 to 20"), default=5),
+)
 
 
-def add_endpoint_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """How an endpoint is reached; keys come from the environment only."""
-    parser.add_argument(
-        "--base-url", required=required, help="any OpenAI-compatible endpoint, with or without /v1"
-    )
-    parser.add_argument(
-        "--api-key-env", default="OPENAI_API_KEY", help="variable with the key (default OPENAI_API_KEY)"
-    )
-    parser.add_argument(
-        "--api-key-header", default="Authorization", help="header for the key (Azure: api-key)"
-    )
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="NAME=ENVVAR",
-        help="another header, its value from a variable",
-    )
-    parser.add_argument(
-        "--timeout", type=seconds, default=120.0, help="seconds for a call with its retries (default 120)"
-    )
-    parser.add_argument(
-        "--attempts", type=bounded(int, 1, 20, "1 to 20"), default=5, help="attempts a call (default 5)"
-    )
+def prepare_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
+    """Tries every output before anything is paid for; none may be an input or another output."""
+    taken = [path for path in inputs if path is not None]
+    for path in outputs:
+        if path is not None:
+            prepare_output(path, taken)
+            taken.append(os.path.abspath(path))
 
 
-_Options = TypeVar("_Options", bound=EndpointOptions)
+@dataclass(frozen=True)
+class Outputs:
+    """Where the report of a command goes, and whether stdout gets it as JSON."""
+
+    json: bool = False
+    out: str | None = None
+    junit: str | None = None
+    markdown: str | None = None
+
+    def prepare(self, *inputs: str | None) -> None:
+        """Tries the files before there is anything to write."""
+        prepare_outputs((self.out, self.junit, self.markdown), inputs)
+
+    def deliver(self, world: World, text: str, document: str, junit: str = "", markdown: str = "") -> None:
+        """Writes every form that was asked for."""
+        for path, form in ((self.out, document), (self.junit, junit), (self.markdown, markdown)):
+            if path is not None:
+                write_text(path, [form])
+        say_raw(world, document) if self.json else say(world, text)
+
+
+_Options = TypeVar("_Options", EndpointOptions, RunOptions, GateOptions, Outputs)
 
 
 def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
@@ -7768,152 +7775,14 @@ def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
     return kind(**{f.name: getattr(args, f.name) for f in dataclasses.fields(kind) if hasattr(args, f.name)})
 
 
-def _estimate(suite: Suite, options: RunOptions) -> str:
-    calls = plan_calls(suite, len(options.lanes), options.samples)
-    lines = [
-        f"{counted(len(calls), 'call')}: {counted(len(options.lanes), 'model')}, {counted(len(suite.cases), 'case')}"
-    ]
-    for index, name in enumerate(options.lanes):
-        price, mine = suite.prices.get(name), [call for call in calls if call.lane == index]
-        if price is None:
-            lines.append(f"{printable(name)}: {len(mine)} calls, cost unknown: the suite has no price for it")
-            continue
-        asked = sum(stub_tokens(m["content"]) for call in mine for m in case_messages(suite, call.case))
-        most = suite.request.get("max_tokens")
-        answered = len(mine) * (most if isinstance(most, int) else 1_000)
-        cost = (asked * price.prompt_usd_per_million + answered * price.completion_usd_per_million) / 1e6
-        lines.append(f"{printable(name)}: {len(mine)} calls, about ${cost:.4f} at most (4 bytes a token)")
-    return "\n".join(lines)
+def evaluated(suite: Suite) -> list[Case]:
+    """The cases that count: neither skipped nor golden."""
+    return [case for case in suite.cases if case.skip is None and not case.golden]
 
 
-def cmd_run(args: argparse.Namespace, world: World) -> int:
-    """Exit 0 when every call was answered, whatever the pass rate; 1 when one was not."""
-    suite, options = load_suite(args.suite), options_of(RunOptions, args)
-    if not options.lanes:
-        raise UsageError("run needs --model NAME, or --exec CMD")
-    if all(case.skip is not None or case.golden for case in suite.cases):
-        raise UsageError(f"{args.suite}: nothing to evaluate: every case is skipped or golden")
-    if args.dry_run:
-        say(world, _estimate(suite, options))
-        return EXIT_OK
-    junits = out_paths(args.junit, options.lanes, ".xml")
-    taken = [path for path in (args.suite, args.baseline, args.calibration) if path]
-    for path in (*junits, *out_paths(args.out, options.lanes, ".json")):
-        if path is not None:
-            prepare_output(path, taken)
-            taken.append(os.path.abspath(path))
-    for warning in suite.warnings:
-        tell(world, f"warning: {printable(warning)}")
-    runs, exit_code = run_suite(suite, options, world)
-    for run, junit in zip(runs, junits):
-        if junit is not None:
-            write_text(junit, [render_run_junit(run)])
-        say(world, render_run(run))
-        exit_code = exit_code or _run_exit(run, args.min_pass_rate)
-    if args.out and any(run.incomplete or summarise(run).sample_errors for run in runs):
-        tell(world, f"to go on: {resume_command(options)}")
-    return exit_code
-
-
-def _run_exit(run: Run, min_pass_rate: float | None) -> int:
-    summary = summarise(run)
-    if run.incomplete or summary.sample_errors:
-        return EXIT_NO
-    low = min_pass_rate is not None and summary.passed < Fraction(str(min_pass_rate)) * summary.cases
-    return EXIT_NO if low else EXIT_OK
-
-
-def resume_command(options: RunOptions) -> str:
-    """The command that continues this run, without the credentials that a URL of it may hold."""
-    words = [word for word in sys.argv[1:] if word != "--resume"] or ["run"]
-    text = " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
-    urls = filter(None, (options.base_url, options.judge_base_url))
-    return hide_secrets(text, [secret for url in urls for secret in normal_base_url(url).secrets], 1)
-
-
-# --- gate -----------------------------------------------------------------------------------------
-
-
-def add_gate(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "gate",
-        "decide whether a candidate may replace the baseline",
-        "gate --baseline baseline.json --candidate candidate.json --junit gate.xml",
-        cmd_gate,
-    )
-    parser.add_argument("--baseline", required=True, help="results of what is in production")
-    parser.add_argument(
-        "--candidate", required=True, action="append", help="results of what wants to ship; repeatable"
-    )
-    parser.add_argument("--anchor", help="a pinned second baseline that must not be regressed against either")
-    parser.add_argument("--suite", help="take the policy from this suite instead of the candidate's results")
-    parser.add_argument("--alpha", type=alpha_level, help="significance level")
-    parser.add_argument("--min-effect", type=share, help="smallest effect that matters, 0 to 1")
-    parser.add_argument("--margin", type=share, help="non-inferiority margin, 0 to 1")
-    parser.add_argument(
-        "--test", choices=("auto", SIGN_FLIP), default="auto", help="the paired test (default auto)"
-    )
-    parser.add_argument("--require-improvement", action="store_true", help="reject anything but improved")
-    parser.add_argument("--allow-edited", action="store_true", help="let critical cases be edited")
-    parser.add_argument(
-        "--allow-judge-change", action="store_true", help="compare rubric cases across judges"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--out", help="write the JSON report here")
-    parser.add_argument("--junit", help="write JUnit XML here")
-    parser.add_argument("--markdown", help="write Markdown here")
-
-
-def _gate_policy(args: argparse.Namespace, run: Run) -> Policy:
-    policy = load_suite(args.suite).policy if args.suite else run.policy
-    given = {"alpha": args.alpha, "min_effect": args.min_effect, "non_inferiority_margin": args.margin}
+def adjusted(policy: Policy, **given: Any) -> Policy:
+    """The policy with what the flags say instead."""
     return replace(policy, **{key: value for key, value in given.items() if value is not None})
-
-
-def _baseline_note(baseline: str) -> Iterator[str]:
-    log = decision_log(baseline)
-    found = load(log, last_decision) if os.path.exists(log) else None
-    if found is not None:
-        yield f"the baseline was last replaced on {printable(found[0])}: {printable(found[1])}"
-
-
-def cmd_gate(args: argparse.Namespace, world: World) -> int:
-    """The worst decision of the candidates is the exit code."""
-    baseline = load_run(args.baseline)
-    candidates = [load_run(path) for path in args.candidate]
-    for path in filter(None, (args.out, args.junit, args.markdown)):
-        prepare_output(path)
-    options = GateOptions(
-        args.require_improvement, args.allow_edited, args.allow_judge_change, args.test, utc(world)[:10]
-    )
-    policies = [_gate_policy(args, candidate) for candidate in candidates]
-    reports = gate_many(baseline, candidates, policies, options)
-    if args.anchor:
-        anchor = load_run(args.anchor)
-        reports = [with_anchor(r, gate(anchor, r.candidate, r.policy, options)) for r in reports]
-    reports = [replace(report, notes=(*report.notes, *_baseline_note(args.baseline))) for report in reports]
-    _write_gate(args, world, reports)
-    exits = [DECISION_EXITS[report.decision] for report in reports]
-    return next((code for code in (EXIT_NO, EXIT_INCONCLUSIVE) if code in exits), EXIT_OK)
-
-
-def _write_gate(args: argparse.Namespace, world: World, reports: Sequence[GateReport]) -> None:
-    documents = [gate_document(report) for report in reports]
-    document = json_pages(documents[0] if len(documents) == 1 else documents)
-    if args.out:
-        write_text(args.out, [document])
-    if args.junit:
-        write_text(args.junit, [render_gate_junit(reports)])
-    markdown = "\n".join(map(render_gate_markdown, reports))
-    if args.markdown:
-        write_text(args.markdown, [markdown])
-    if args.json:
-        say_raw(world, document)
-    else:
-        say(world, render_gates(reports))
-    if world.environ.get("GITHUB_ACTIONS") == "true":
-        tell_actions(world, reports, markdown)
 
 
 def write_step_summary(world: World, markdown: str) -> None:
@@ -7924,780 +7793,52 @@ def write_step_summary(world: World, markdown: str) -> None:
         append_text(path, cut_bytes(markdown, max(STEP_SUMMARY_LIMIT - used, 0)))
 
 
-def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> None:
-    """Step summary, annotations and outputs for a GitHub Actions job, without asking."""
-    write_step_summary(world, markdown)
-    output = world.environ.get("GITHUB_OUTPUT")
-    if output:
-        worst = max(reports, key=lambda report: (ACCEPT, INCONCLUSIVE, REJECT).index(report.decision))
-        append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
-    for line in [line for report in reports for line in workflow_annotations(report)][:10]:
-        write_stream(world.stderr, line + "\n")
-
-
-# --- plan -----------------------------------------------------------------------------------------
-
-
-def add_plan(commands: Commands) -> None:
-    parser = command(
-        commands, "plan", "how many cases show a drop, and how often this policy cries wolf",
-        "plan --drop 0.1 --discordance 0.2 --power 0.8", cmd_plan,
-    )  # fmt: skip
-    parser.add_argument("--drop", type=share, help="the drop in pass rate to be seen, 0 to 1")
-    parser.add_argument("--discordance", type=share, help="share of cases that change (default: the drop)")
-    parser.add_argument("--power", type=share, default=0.8, help="chance of seeing it (default 0.8)")
-    parser.add_argument(
-        "--alpha", type=alpha_level, help="significance level (default: the suite's, or 0.05)"
-    )
-    parser.add_argument("--min-effect", type=share, help="smallest effect (default: the suite's, or 0)")
-    parser.add_argument("--suite", help="say how many cases this suite is short of")
-    parser.add_argument(
-        "--results", nargs=2, metavar=("A", "B"), help="estimate the discordance from two runs"
-    )
-    parser.add_argument("--false-alarms", nargs="+", metavar="RESULTS", help="runs of one unchanged model")
-    parser.add_argument(
-        "--samples", type=positive, help="samples a case for --false-alarms (default: the runs')"
-    )
-    parser.add_argument(
-        "--trials", type=positive, default=1000, help="simulated pairs of runs (default 1000)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-
-
-def cmd_plan(args: argparse.Namespace, world: World) -> int:
-    """Figures only: exit 0 whatever they are."""
-    suite = load_suite(args.suite) if args.suite else None
-    if args.false_alarms:
-        runs = [load_run(path) for path in args.false_alarms]
-        policy = suite.policy if suite else runs[0].policy
-        samples = args.samples or runs[0].samples
-        found = false_alarms(runs, policy, samples, args.trials, random.Random(args.seed))
-        document = {"trials": found.trials, "rejected": found.rejected, "causes": dict(found.causes)}
-        say_raw(world, json_line(document)) if args.json else say(world, render_false_alarms(found, samples))
-        return EXIT_OK
-    if args.drop is None:
-        raise UsageError("plan needs --drop, or --false-alarms RESULTS...")
-    policy = suite.policy if suite else Policy()
-    alpha = policy.alpha if args.alpha is None else args.alpha
-    least = policy.min_effect if args.min_effect is None else args.min_effect
-    discordance = args.drop if args.discordance is None else args.discordance
-    if args.results:
-        discordance = max(observed_discordance(*map(load_run, args.results)), args.drop)
-    try:
-        needed = cases_needed(args.drop, discordance, args.power, alpha, least)
-    except ValueError as error:
-        raise UsageError(f"plan: {error}") from None
-    has = sum(case.skip is None and not case.golden for case in suite.cases) if suite else None
-    plan = Plan(args.drop, discordance, args.power, alpha, least, needed, has)
-    say_raw(world, json_line(plan._asdict())) if args.json else say(world, render_plan(plan))
-    return EXIT_OK
-
-
-# --- ledger ---------------------------------------------------------------------------------------
-
-
-def add_ledger(commands: Commands) -> None:
-    parser = command(
-        commands, "ledger", "record how often each test passes, and decide from that",
-        "ledger check --ledger model-ledger.json --baseline baseline-ledger.json", cmd_ledger,
-    )  # fmt: skip
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = actions.add_parser("build", help="count passes of runs from results, logs and JUnit XML")
-    build.add_argument("sources", nargs="+", help="results, logs, JUnit XML; a folder of it is one run")
-    sample = actions.add_parser(
-        "sample", help="run a test command several times, and build from what it wrote"
-    )
-    sample.add_argument("--runs", type=positive, help="how often (default: SAMPLE_RUNS, or 5)")
-    sample.add_argument("--adaptive", action="store_true", help="sample mixed cases on, up to 30 runs")
-    sample.add_argument("--timeout", type=seconds, default=3600.0, help="seconds for one run (default 3600)")
-    sample.add_argument("words", nargs=argparse.REMAINDER, metavar="-- CMD", help="the test command")
-    for sub in (build, sample):
-        sub.add_argument("--out", required=True, help="the ledger to write")
-        sub.add_argument(
-            "--fixtures", action="append", default=[], metavar="GLOB", help="files the tests depend on"
-        )
-        sub.add_argument("--endpoint", help="name of what was tested, for commands that are not minieval's")
-    check = actions.add_parser("check", help="decide from a ledger whether to merge")
-    check.add_argument("--ledger", required=True, help="the ledger of this change")
-    check.add_argument("--baseline", help="the committed ledger to hold it against")
-    check.add_argument(
-        "--flaky-budget", type=bounded(int, 0, 10_000, "a whole number"), help="default: FLAKY_BUDGET, or 0"
-    )
-    check.add_argument("--min-runs", type=positive, default=5, help="fewer runs are no evidence (default 5)")
-    check.add_argument("--json", action="store_true", help="print JSON instead of text")
-    check.add_argument("--junit", help="write JUnit XML here")
-    check.add_argument("--markdown", help="write Markdown here")
-    rebase = actions.add_parser("rebaseline", help="make a ledger the baseline, and record why")
-    rebase.add_argument("--ledger", required=True, help="the ledger that becomes the baseline")
-    rebase.add_argument("--baseline", required=True, help="the committed ledger that it replaces")
-    rebase.add_argument("--reason", required=True, help="why, for the record; not empty")
-    waive = actions.add_parser("quarantine", help="waive mixed results of one case, for a while")
-    waive.add_argument("case", help="the case")
-    waive.add_argument("--ledger", required=True, help="the ledger that holds the entry")
-    for flag in ("--owner", "--ticket", "--until"):
-        waive.add_argument(
-            flag, required=True, help="not empty" if flag != "--until" else "a date like 2026-12-31"
-        )
-
-
-def cmd_ledger(args: argparse.Namespace, world: World) -> int:
-    """Dispatches to the action; only `check` can say no."""
-    actions = {
-        "build": _ledger_build,
-        "sample": _ledger_sample,
-        "check": _ledger_check,
-        "rebaseline": _ledger_rebaseline,
-        "quarantine": _ledger_quarantine,
-    }
-    return actions[args.action](args, world)
-
-
-def load_ledger(path: str) -> Ledger:
-    """A ledger file."""
-    return load(path, parse_ledger)
-
-
-def _from_environ(world: World, variable: str, default: int, least: int) -> int:
-    text = world.environ.get(variable, "").strip()
-    if not text:
-        return default
-    if not re.fullmatch(r"\d{1,4}", text) or int(text) < least:
-        raise UsageError(f"{variable}={quoted(text)} must be a whole number of at least {least}")
-    return int(text)
-
-
-def _agreed(word: str, found: Iterable[str]) -> str | None:
-    values = sorted(set(found))
-    if len(values) > 1:
-        raise UsageError(f"the sources differ in their {word}: {'; '.join(map(printable, values))}")
-    return values[0] if values else None
-
-
-def _fixtures_digest(patterns: Sequence[str]) -> str:
-    digests = []
-    for pattern in patterns:
-        paths = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
-        if not paths:
-            raise UsageError(f"--fixtures {quoted(pattern)}: matches no file")
-        for path in paths:
-            digests.append([path.replace(os.sep, "/"), file_sha256(path)])
-    return sha256_of(digests)
-
-
-def _source_files(sources: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(file, its run) of the sources. A folder is one run: Surefire writes a file a class."""
-    for source in sources:
-        if not os.path.isdir(source):
-            yield source, source
-            continue
-        paths = sorted(glob.glob(os.path.join(glob.escape(source), "**", "*.xml"), recursive=True))
-        if not paths:
-            raise UsageError(f"{source}: holds no JUnit XML")
-        yield from ((path, source) for path in paths)
-
-
-def _observe(sources: Sequence[str]) -> tuple[list[Observation], list[Run]]:
-    observations, runs = [], []
-    for path, run in _source_files(sources):
-        text = read_text(path)
-        start = text.lstrip()[:1]
-        if start == "<":
-            observations += load(path, functools.partial(parse_junit, run=run))
-        elif RESULTS_SCHEMA.rpartition("/")[0] in text[-4_000:] or '"cases": [' in text[:20_000]:
-            runs.append(load_run(path))
-            observations += run_observations(runs[-1], path)
-        else:
-            observations += load(path, parse_run_log)
-    return observations, runs
-
-
-def _bound_ledger(args: argparse.Namespace, world: World, sources: Sequence[str]) -> Ledger:
-    """A ledger of the sources, bound to what they or the flags say was tested."""
-    observations, runs = _observe(sources)
-    fixtures = _agreed("suite", (run.suite_sha256 for run in runs))
-    endpoint = _agreed("endpoint", map(run_endpoint, runs))
-    if args.fixtures:
-        fixtures = _fixtures_digest(args.fixtures)
-    return build_ledger(observations, fixtures, args.endpoint or endpoint, utc(world))
-
-
-def _write_ledger(path: str, ledger: Ledger, world: World) -> None:
-    write_text(path, [json_pages(ledger_document(ledger))])
-    tell(world, f"{printable(path)}: {len(ledger.cases)} cases, {ledger.runs} runs")
-
-
-def _ledger_build(args: argparse.Namespace, world: World) -> int:
-    prepare_output(args.out)
-    _write_ledger(args.out, _bound_ledger(args, world, args.sources), world)
-    return EXIT_OK
-
-
-def _ledger_sample(args: argparse.Namespace, world: World) -> int:
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
-        raise UsageError("ledger sample needs a command: ledger sample --out LEDGER -- CMD...")
-    prepare_output(args.out)
-    runs = args.runs or _from_environ(world, "SAMPLE_RUNS", 5, 1)
-    with tempfile.TemporaryDirectory(prefix="minieval-") as folder:
-        log, done = os.path.join(folder, "runs.jsonl"), 0
-        while True:
-            for done in range(done + 1, (done or 0) + runs + 1):
-                _run_tests(words, f"run-{done}", log, args.timeout, world)
-            ledger = _bound_ledger(args, world, [log])
-            finished = all(case.runs < done or settled(case) for case in ledger.cases.values())
-            if not args.adaptive or finished or done >= ADAPTIVE_MOST:
-                break
-            runs = min(ADAPTIVE_STEP, ADAPTIVE_MOST - done)
-    _write_ledger(args.out, ledger, world)
-    return EXIT_OK
-
-
-def _run_tests(words: Sequence[str], run: str, log: str, timeout_s: float, world: World) -> None:
-    """One run of a test command. Failing tests are what we count; a run that logs nothing is none."""
-    before = os.path.getsize(log) if os.path.exists(log) else 0
-    environ = {**clean_environ(world.environ), "MODEL_RUN_ID": run, "MODEL_RUN_LOG": log}
-    try:
-        status, _, stderr = run_program(words, b"", timeout_s, environ)
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{run} of {quoted(words[0])} took over {timeout_s:g} s (--timeout)") from None
-    after = os.path.getsize(log) if os.path.exists(log) else 0
-    if after == before:
-        tail = quoted(stderr[-300:].decode("utf-8", "replace"), 300)
-        raise UsageError(
-            f"{run} of {quoted(words[0])} wrote nothing to MODEL_RUN_LOG (exit {status}): {tail}"
-        )
-
-
-def _ledger_check(args: argparse.Namespace, world: World) -> int:
-    ledger = load_ledger(args.ledger)
-    baseline = load_ledger(args.baseline) if args.baseline else None
-    budget = args.flaky_budget
-    if budget is None:
-        budget = _from_environ(world, "FLAKY_BUDGET", 0, 0)
-    report = check_ledger(ledger, baseline, budget=budget, least=args.min_runs, today=utc(world)[:10])
-    markdown = render_ledger_markdown(report)
-    if args.junit:
-        write_text(args.junit, [render_ledger_junit(report, utc(world))])
-    if args.markdown:
-        write_text(args.markdown, [markdown])
-    if args.json:
-        say_raw(world, json_pages(ledger_report_document(report)))
-    else:
-        say(world, render_ledger(report))
-    if world.environ.get("GITHUB_ACTIONS") == "true":
-        write_step_summary(world, markdown)
-    return EXIT_OK if report.decision == MERGE else EXIT_NO
-
-
-def _reason(text: str) -> str:
-    if not text.strip():
+def record_decision(
+    world: World, kind: str, baseline: str, reason: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> None:
+    """Appends to the log beside a baseline what replaces it, why, and who decided: the Actions
+    actor, git's user, or the account."""
+    if not reason.strip():
         raise UsageError("--reason must not be empty: a re-baseline without a reason is noise made permanent")
-    return text.strip()
-
-
-def who_decides(world: World) -> str:
-    """Who a decision is recorded under: the Actions actor, git's user, or the account."""
     environ = world.environ
     name = environ.get("GITHUB_ACTOR") or git(world, "config", "user.name")
-    return name or environ.get("USER") or environ.get("USERNAME") or "unknown"
+    who = name or environ.get("USER") or environ.get("USERNAME") or "unknown"
+    record = decision_record(kind, utc(world), who, reason.strip(), environment(world), old, new)
+    append_text(decision_log(baseline), record)
 
 
-def _ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
-    reason, new = _reason(args.reason), load_ledger(args.ledger)
-    old = load_ledger(args.baseline) if os.path.exists(args.baseline) else Ledger({}, 0, None, None)
-    values = [
-        {
-            "(fixtures)": ledger.fixtures,
-            "(endpoint)": ledger.endpoint,
-            **{name: f"{case.passes} of {case.runs}" for name, case in ledger.cases.items()},
-        }
-        for ledger in (old, new)
-    ]
-    entries = {entry.case: entry for entry in (*old.quarantine, *new.quarantine)}
-    record = decision_record(
-        "ledger rebaseline", utc(world), who_decides(world), reason, environment(world), *values
+DEMO_VERDICTS = {
+    "ops-v2-regressed": (REJECT, REGRESSED),
+    "ops-v2-improved": (ACCEPT, IMPROVED),
+    "ops-v2-large": (REJECT, IMPROVED),
+}
+
+
+def shipped(*path: str) -> str:
+    """A suite or fixture that lies beside this file."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), *path)
+
+
+@command("demo", "", option("--out", "folder for the files (default: a new temporary folder)"))
+def cmd_demo(args: argparse.Namespace, world: World) -> int:
+    """The whole tour: stub, baseline, three candidates, gates. Exit 0 when all is as scripted."""
+    folder = args.out or tempfile.mkdtemp(prefix="minieval-demo-")
+    suite = load_suite(shipped("suites", "ops-assistant.json"))
+    asked = RunOptions(
+        api_key_env="", model=["ops-v1", *DEMO_VERDICTS], judge="judge-v1", timeout=30.0, out=folder
     )
-    append_text(decision_log(args.baseline), record)
-    _write_ledger(args.baseline, replace(new, quarantine=tuple(entries.values())), world)
-    return EXIT_OK
+    with serving(load_script(suite, shipped("fixtures", "stub-answers.json"))) as stub:
+        (baseline, *candidates), _ = run_suite(suite, replace(asked, base_url=stub.base_url), world)
+    today = GateOptions(today=utc(world)[:10])
+    reports = {run.model: gate(baseline, run, suite.policy, today) for run in candidates}
+    for model, report in reports.items():
+        say(world, render_gate(report))
+        write_text(os.path.join(folder, f"gate-{model}.json"), [json_pages(gate_document(report))])
+    lines = [f"  {model:20} {verdict_line(report)}" for model, report in reports.items()]
+    say(world, "\n".join(["verdicts", *lines, f"files in {printable(folder)}"]))
+    found = {model: (report.decision, report.verdict) for model, report in reports.items()}
+    return EXIT_OK if found == DEMO_VERDICTS else EXIT_NO
 
-
-def _ledger_quarantine(args: argparse.Namespace, world: World) -> int:
-    ledger = load_ledger(args.ledger)
-    entry = {key: getattr(args, key) for key in ("case", "owner", "ticket", "until")}
-    added = read_quarantine("quarantine", [{**entry, "since": utc(world)[:10]}])
-    if args.case not in ledger.cases:
-        raise UsageError(f"{args.ledger}: has no case {quoted(args.case)}{nearest(args.case, ledger.cases)}")
-    if added[0].until < utc(world)[:10]:
-        raise UsageError(f"--until {added[0].until} is past")
-    kept = tuple(e for e in ledger.quarantine if e.case != args.case)
-    _write_ledger(args.ledger, replace(ledger, quarantine=kept + added), world)
-    return EXIT_OK
-
-
-# --- prove ----------------------------------------------------------------------------------------
-
-
-def add_prove(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "prove",
-        "show that each case can complain, offline",
-        "prove --suite suite.json --strict",
-        cmd_prove,
-    )
-    parser.add_argument("--suite", required=True, help="the suite to prove")
-    parser.add_argument("--results", help="take passing answers from here for cases without examples")
-    parser.add_argument(
-        "--strict", action="store_true", help="demand why, fixture and examples of every case"
-    )
-    parser.add_argument("--min-score", type=share, help="exit 1 when a smaller share of faults is caught")
-    parser.add_argument(
-        "--broken", metavar="CMD", help="an affected version of the application: must fail a case"
-    )
-    parser.add_argument("--fixed", metavar="CMD", help="the corrected version: must fail none")
-    parser.add_argument(
-        "--timeout", type=seconds, default=60.0, help="seconds for a call of CMD (default 60)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-
-
-def _offline_judge(rubric: str, output: str) -> JudgeVerdict:
-    try:
-        return keyword_judge(rubric, output)
-    except ValueError as error:
-        return JudgeVerdict(None, f"cannot be proved offline: {error}")
-
-
-def _passing_answers(path: str | None) -> dict[str, str]:
-    cases = gated(load_run(path)) if path else []
-    return {c.id: s.output for c in cases for s in c.samples if s.verdict == PASS and s.output is not None}
-
-
-def cmd_prove(args: argparse.Namespace, world: World) -> int:
-    """Exit 1 when a check cannot complain. Nothing is asked of any model."""
-    suite = load_suite(args.suite)
-    cases = [case for case in suite.cases if case.skip is None and not case.golden]
-    least = None if args.min_score is None else Fraction(str(args.min_score))
-    with contextlib.closing(TimedSearch()) as search:
-        tools = Tools(search, _offline_judge)
-        proof = prove(cases, _passing_answers(args.results), tools, strict=args.strict, min_score=least)
-        for flag in ("broken", "fixed"):
-            line = getattr(args, flag)
-            if line is not None:
-                red = _red_cases(ExecProvider(line, world, args.timeout, RetryGate()), suite, cases, tools)
-                proof = with_application(proof, flag, red)
-    if args.json:
-        say_raw(world, json_pages(proof_document(proof)))
-    else:
-        say(world, render_proof(proof))
-    return EXIT_NO if proof.complaints else EXIT_OK
-
-
-def _red_cases(provider: Provider, suite: Suite, cases: Sequence[Case], tools: Tools) -> list[str]:
-    lane = Lane("application", provider, None, tools)
-    samples = [(case.id, ask(Call(0, case, 0), suite, lane)) for case in cases]
-    broken = [f"{name}: {sample.error[1]}" for name, sample in samples if sample.error]
-    if broken:
-        raise UsageError(f"the application gave no answer: {broken[0]}")
-    return [name for name, sample in samples if sample.verdict != PASS]
-
-
-# --- rescore --------------------------------------------------------------------------------------
-
-
-def add_rescore(commands: Commands) -> None:
-    parser = command(
-        commands, "rescore", "hold stored answers against edited assertions, without a call",
-        "rescore --results baseline.json --suite suite.json --out baseline.json", cmd_rescore,
-    )  # fmt: skip
-    parser.add_argument("--results", required=True, help="the results to score again")
-    parser.add_argument("--suite", required=True, help="the suite with the edited assertions")
-    parser.add_argument("--out", help="where to write the new results")
-
-
-def cmd_rescore(args: argparse.Namespace, world: World) -> int:
-    """Exit 0 whatever flips; the gate decides."""
-    old, suite = load_run(args.results), load_suite(args.suite)
-    keyword = (old.judge or {}).get("model") == KEYWORD_JUDGE
-    with contextlib.closing(TimedSearch()) as search:
-        new = rescore(old, suite, Tools(search, keyword_judge if keyword else None))
-    if args.out:
-        write_text(args.out, render_results(new))
-    say(world, render_rescore(old, new))
-    return EXIT_OK
-
-
-# --- baseline -------------------------------------------------------------------------------------
-
-
-def add_baseline(commands: Commands) -> None:
-    parser = command(
-        commands, "baseline", "replace the committed baseline, and record why",
-        'baseline update --baseline baseline.json --candidate new.json --reason "model 4.2 shipped"', cmd_baseline,
-    )  # fmt: skip
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    update = actions.add_parser("update", help="make a candidate the baseline")
-    update.add_argument("--baseline", required=True, help="the committed results file that is replaced")
-    update.add_argument("--candidate", required=True, help="the results that replace it")
-    update.add_argument("--reason", required=True, help="why, for the record; not empty")
-
-
-def cmd_baseline(args: argparse.Namespace, world: World) -> int:
-    """Replaces the baseline and appends to its log; the log is never rewritten."""
-    reason, new = _reason(args.reason), load_run(args.candidate)
-    if new.incomplete:
-        raise UsageError(f"{args.candidate}: is incomplete ({new.incomplete}), so no baseline")
-    old = load_run(args.baseline) if os.path.exists(args.baseline) else None
-    before = {case.id: case.verdict for case in old.cases} if old else {}
-    record = decision_record(
-        "baseline update", utc(world), who_decides(world), reason, environment(world), before,
-        {case.id: case.verdict for case in new.cases},
-    )  # fmt: skip
-    append_text(decision_log(args.baseline), record)
-    write_text(args.baseline, render_results(new))
-    tell(world, f"{printable(args.baseline)} is now {printable(new.model)}, {printable(new.finished)}")
-    return EXIT_OK
-
-
-# --- calibrate ------------------------------------------------------------------------------------
-
-
-def add_calibrate(commands: Commands) -> None:
-    parser = command(
-        commands, "calibrate", "measure a judge against people's labels",
-        "calibrate --labels human.jsonl --judge judge-v1 --base-url http://127.0.0.1:8000/v1 --out judge.json",
-        cmd_calibrate,
-    )  # fmt: skip
-    parser.add_argument("--labels", required=True, help="JSONL: output, rubric, human (or humans), critical")
-    parser.add_argument("--judge", required=True, help="the judge to measure: a model's name, or 'keyword'")
-    parser.add_argument("--judge-base-url", help="the judge's endpoint")
-    add_endpoint_options(parser, required=False)
-    parser.add_argument("--min-kappa", type=share, default=0.6, help="exit 1 below it (default 0.6)")
-    parser.add_argument(
-        "--repeats", type=positive, default=1, help="ask the judge so often per item (default 1)"
-    )
-    parser.add_argument("-j", "--jobs", type=jobs_number, default=4, help="calls at a time (default 4)")
-    parser.add_argument("--out", help="write the calibration record here")
-    parser.add_argument("--json", action="store_true", help="print the record instead of text")
-
-
-def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
-    """Exit 1 when kappa is undefined or below --min-kappa, or the judge could not be asked."""
-    items = load(args.labels, parse_labels)
-    if args.out:
-        prepare_output(args.out)
-    session = Session(options_of(EndpointOptions, args), world)
-    judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, contextlib.closing(session):
-        asked = [pool.submit(judge, item.rubric, item.output) for item in items for _ in range(args.repeats)]
-        try:
-            verdicts = [future.result() for future in asked]
-        except ProviderError as error:
-            for future in asked:
-                future.cancel()
-            tell(world, f"the judge could not be asked ({error.kind}): {printable(error.message)}")
-            return EXIT_NO
-        except ValueError as error:
-            raise UsageError(f"{args.labels}: {error}") from None
-    rows = [tuple(verdicts[i : i + args.repeats]) for i in range(0, len(verdicts), args.repeats)]
-    found = calibrate([JudgedItem(item, row) for item, row in zip(items, rows)])
-    served = sorted({verdict.model for verdict in verdicts if verdict.model})
-    record = calibration_document(
-        found, args.judge, served, file_sha256(args.labels), args.min_kappa, utc(world)
-    )
-    if args.out:
-        write_text(args.out, [json_pages(record)])
-    say_raw(world, json_pages(record)) if args.json else say(
-        world, render_calibration(found, args.judge, args.min_kappa)
-    )
-    return EXIT_OK if found.kappa is not None and found.kappa.value >= args.min_kappa else EXIT_NO
-
-
-# --- serve-stub -----------------------------------------------------------------------------------
-
-
-def add_serve_stub(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "serve-stub",
-        "serve scripted answers over the OpenAI API, on loopback",
-        "serve-stub --suite suites/ops-assistant.json --answers fixtures/stub-answers.json --port 0",
-        cmd_serve_stub,
-    )
-    parser.add_argument("--suite", required=True, help="the suite whose prompts it answers")
-    parser.add_argument("--answers", required=True, help="the scripted answers, a JSON file")
-    parser.add_argument("--port", type=port_number, default=0, help="0 takes any free port (default)")
-    parser.add_argument(
-        "--fault", action="append", default=[], metavar="JSON", help='e.g. \'{"every": 5, "status": 503}\''
-    )
-
-
-def load_script(suite: Suite, answers: str, faults: Sequence[str] = ()) -> StubScript:
-    """The stub's script from its file, with further faults as JSON texts."""
-    extra = []
-    for text in faults:
-        try:
-            extra.append(parse_json(text))
-        except JsonError as error:
-            raise UsageError(f"--fault {quoted(text)}: {error}") from None
-    return load(answers, lambda text: parse_stub_script(text, suite, extra))
-
-
-def cmd_serve_stub(args: argparse.Namespace, world: World) -> int:
-    """Serves until it is interrupted or terminated."""
-    script = load_script(load_suite(args.suite), args.answers, args.fault)
-    with serving(script, args.port) as server:
-        say(world, f"serving {', '.join(map(printable, script.models))} at {server.base_url}")
-        world.sleep(threading.Event(), threading.TIMEOUT_MAX)
-    return EXIT_OK
-
-
-# --- contamination --------------------------------------------------------------------------------
-
-# --- contamination --------------------------------------------------------------------------------
-
-
-def shard_number(text: str) -> tuple[int, int]:
-    """An argparse type: the i-th of n shards, as 2/8."""
-    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, not {quoted(text)}")
-    return int(match[1]), int(match[2])
-
-
-def add_contamination(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "contamination",
-        "find the suite's cases in training data",
-        "contamination --suite suites/ops-assistant.json --train fixtures/train-sample.jsonl",
-        cmd_contamination,
-    )
-    add = parser.add_argument
-    files = "JSONL or text, also .gz .bz2 .xz; folders (but no hidden files), globs, - for stdin"
-    add("merge", nargs="*", metavar="merge PART", help="add up parts written with --shard or --part")
-    add("--suite", required=True, help="the suite to look for, a JSON file")
-    add("--train", nargs="+", action="extend", default=[], metavar="FILE", help=files)
-    add("--n", type=positive, default=8, help="words in an n-gram (default 8)")
-    above_0 = bounded(float, 1e-9, 1.0, "above 0 and at most 1")
-    add("--threshold", type=above_0, default=0.5, help="share of n-grams that flags (default 0.5)")
-    add("--results", help="a results file, to score without the flagged cases")
-    add("--skip-bad", action="store_true", help="count lines that cannot be read, and go on")
-    add("--processes", type=bounded(int, 1, 61, "1 to 61"), default=1, help="worker processes (default 1)")
-    add("--shard", type=shard_number, metavar="I/N", help="read the I-th of N shares, and write a part")
-    add("--part", action="store_true", help="write a part, not a report: for pieces of a stream")
-    add("--json", action="store_true", help="print JSON instead of text")
-    add("--out", help="write the report, or the part, here as JSON")
-    add("--junit", help="write JUnit XML here")
-
-
-def cmd_contamination(args: argparse.Namespace, world: World) -> int:
-    """Exit 1 when a case is flagged, 2 when nothing was scanned."""
-    if bool(args.train) == bool(args.merge) or args.merge[:1] not in ([], ["merge"]):
-        raise UsageError("contamination: give --train FILE... or merge PART...")
-    suite = load_suite(args.suite)
-    index, digest = index_cases(suite.cases, args.n), f"{suite.sha256}/{args.n}"
-    if not index.grams:
-        raise UsageError(f"{args.suite}: no case has a word to look for")
-    for path in filter(None, (args.out, args.junit)):
-        prepare_output(path)
-    if args.merge:
-        parts = [part for path in args.merge[1:] for part in load(path, parse_parts)]
-    else:
-        parts = [_scanned_part(args, world, index, digest)]
-        if args.part or args.shard:
-            text = canonical_json(parts[0]) + "\n"
-            write_text(args.out, [text]) if args.out else say_raw(world, text)
-            return EXIT_OK
-    tally = merge_parts(digest, parts)
-    if not tally.counts["words"]:
-        raise UsageError("nothing was scanned: the training data holds no word")
-    results = gated(load_run(args.results)) if args.results else None
-    report = assess_contamination(suite.name, index, tally, args.threshold, results)
-    document = json_pages({"schema": CONTAMINATION_SCHEMA, **dataclasses.asdict(report)})
-    if args.out:
-        write_text(args.out, [document])
-    if args.junit:
-        write_text(args.junit, [render_contamination_junit(report, suite.path, utc(world))])
-    say_raw(world, document) if args.json else say(world, render_contamination(report))
-    return EXIT_NO if report.flagged else EXIT_OK
-
-
-def _scanned_part(args: argparse.Namespace, world: World, index: SuiteIndex, digest: str) -> dict[str, Any]:
-    tasks = list_tasks(args.train, args.suite, world)
-    corpus = sha256_of(tasks)
-    if args.shard:
-        if not all(task.stop for task in tasks):
-            raise UsageError("--shard divides files; for a stream there is --part")
-        i, n = args.shard
-        tasks = tasks[len(tasks) * (i - 1) // n : len(tasks) * i // n]
-    tally = scan_corpus(index, tasks, args.skip_bad, args.processes, world)
-    return part_document(digest, args.shard, corpus, tally)
-
-
-# --- stats ----------------------------------------------------------------------------------------
-
-
-class StatsFigure(NamedTuple):
-    """One subcommand of `stats`: how many numbers it takes, and the figure they give."""
-
-    help: str
-    arguments: tuple[str, ...]
-    figure: Callable[..., Any]
-
-
-def _counted_number(text: str) -> int:
-    if not re.fullmatch(r"\d{1,12}", text):
-        raise UsageError(f"{quoted(text)} must be a whole number")
-    return int(text)
-
-
-def _real(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UsageError(f"{quoted(text)} must be a number")
-    return value
-
-
-def _difference(text: str) -> Fraction:
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(f"{quoted(text)} must be a number or a fraction like -1/5") from None
-    if abs(value) > 1:
-        raise UsageError(f"{quoted(text)} must be a difference from -1 to 1")
-    return value
-
-
-def _counts(figure: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *texts: figure(*map(_counted_number, texts))
-
-
-def _reals(figure: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *texts: figure(*map(_real, texts))
-
-
-STATS: Mapping[str, StatsFigure] = {
-    "mcnemar": StatsFigure("exact p of B regressed and C improved cases", ("B", "C"), _counts(mcnemar_exact)),
-    "wilson": StatsFigure("interval of K passes in N", ("K", "N"), _counts(wilson_interval)),
-    "pass-at-k": StatsFigure("some of K samples pass: N samples, C passed", ("N", "C", "K"), _counts(pass_at_k)),
-    "pass-hat-k": StatsFigure("all of K samples pass: N samples, C passed", ("N", "C", "K"), _counts(pass_hat_k)),
-    "min-discordant": StatsFigure("discordant cases that can reach ALPHA", ("ALPHA",), _reals(min_discordant_for)),
-    "sign-flip": StatsFigure(
-        "p of paired differences", ("D...",), lambda *d: sign_flip_test([_difference(text) for text in d])
-    ),
-    "effect": StatsFigure(
-        "interval of the mean of paired differences", ("D...",), lambda *d: effect_interval([_difference(t) for t in d])
-    ),
-    "kappa": StatsFigure(
-        "both pass, judge alone, human alone, both fail", ("A", "B", "C", "D"), _counts(cohen_kappa)
-    ),
-    "fisher": StatsFigure("two-sided p of a two by two table", ("A", "B", "C", "D"), _counts(fisher_exact)),
-    "power": StatsFigure(
-        "of N cases: DROP, DISCORDANCE, ALPHA, MIN_EFFECT", ("N", "DROP", "DISCORDANCE", "ALPHA", "MIN_EFFECT"),
-        lambda n, *rest: power(_counted_number(n), *map(_real, rest)),
-    ),
-    "cases-needed": StatsFigure(
-        "cases for a power: DROP, DISCORDANCE, POWER, ALPHA, MIN_EFFECT",
-        ("DROP", "DISCORDANCE", "POWER", "ALPHA", "MIN_EFFECT"), _reals(cases_needed),
-    ),
-    "mde": StatsFigure("smallest drop that N cases see with power 0.8", ("N",), _counts(minimum_detectable_effect)),
-    "holm": StatsFigure("adjusted p-values", ("P...",), lambda *p: holm([_real(text) for text in p])),
-}  # fmt: skip
-
-
-def add_stats(commands: Commands) -> None:
-    parser = command(
-        commands, "stats", "print one figure of the gate's statistics", "stats mcnemar 8 1", cmd_stats
-    )
-    figures = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
-    for name, known in STATS.items():
-        sub = figures.add_parser(
-            name, help=known.help, description=f"{known.help}: {' '.join(known.arguments)}"
-        )
-        sub.add_argument(
-            "numbers", nargs="+", metavar=known.arguments[0].rstrip("."), help=" ".join(known.arguments)
-        )
-        sub.add_argument("--json", action="store_true", help="print one object with the figure under 'value'")
-
-
-def stats_document(figure: object) -> dict[str, Any]:
-    """A figure as JSON: under `value`, an interval also under `low` and `high`."""
-    if isinstance(figure, Interval):
-        return {"value": list(figure), "low": figure.low, "high": figure.high}
-    if isinstance(figure, Kappa):
-        return {"value": figure.value, "low": figure.low, "high": figure.high}
-    return {"value": figure}
-
-
-def cmd_stats(args: argparse.Namespace, world: World) -> int:
-    """One figure from the numbers given."""
-    known = STATS[args.figure]
-    wanted = len(known.arguments)
-    if not known.arguments[0].endswith("...") and len(args.numbers) != wanted:
-        raise UsageError(
-            f"stats {args.figure} takes {' '.join(known.arguments)}, not {len(args.numbers)} numbers"
-        )
-    try:
-        figure = known.figure(*args.numbers)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"stats {args.figure}: {error}") from None
-    document = stats_document(figure)
-    if args.json:
-        say_raw(world, json_line(document))
-    elif "low" in document:
-        value = f"{figure.value:.10g} " if isinstance(figure, Kappa) else ""
-        say(world, f"{value}{document['low']:.10g} to {document['high']:.10g}")
-    else:
-        value = document["value"]
-        values = value if isinstance(value, list) else [value]
-        floor = "< " if args.figure == "sign-flip" and value <= P_FLOOR else ""
-        say(world, floor + " ".join("undefined" if v is None else f"{v:.10g}" for v in values))
-    return EXIT_OK
-
-
-# --- promptfoo-config -----------------------------------------------------------------------------
-
-
-def add_promptfoo_config(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "promptfoo-config",
-        "write the suite as a promptfoo configuration",
-        "promptfoo-config --suite suite.json --base-url http://127.0.0.1:8000/v1 --model m --out promptfooconfig.yaml",
-        cmd_promptfoo_config,
-    )
-    parser.add_argument("--suite", required=True, help="the suite, a JSON file")
-    parser.add_argument("--base-url", required=True, help="the endpoint that promptfoo asks")
-    parser.add_argument("--model", required=True, action="append", help="a model to ask; repeatable")
-    parser.add_argument("--judge-model", help="the model that decides rubrics")
-    parser.add_argument("--out", help="the YAML file (default: stdout)")
-
-
-def cmd_promptfoo_config(args: argparse.Namespace, world: World) -> int:
-    """Writes the configuration; rubrics need a judge model."""
-    suite = load_suite(args.suite)
-    try:
-        base = normal_base_url(args.base_url)
-    except ValueError as error:
-        raise UsageError(f"--base-url: {error}") from None
-    if base.secrets:
-        raise UsageError("--base-url: holds credentials, which a configuration file must not keep")
-    text = promptfoo_config(suite, base.url[: -len("/chat/completions")], args.model, args.judge_model)
-    if args.out:
-        write_text(args.out, [text])
-        tell(world, f"wrote {printable(args.out)}")
-    else:
-        say_raw(world, text)
-    return EXIT_OK
-
-
-# --- init -----------------------------------------------------------------------------------------
 
 # Destination -> what is shipped. The program goes along, so that hook and workflow install nothing.
 INIT_FILES = {
@@ -8719,18 +7860,13 @@ next
 """
 
 
-def add_init(commands: Commands) -> None:
-    parser = command(
-        commands, "init", "write a starter suite, the workflow and the hook into a repository",
-        "init my-repository", cmd_init,
-    )  # fmt: skip
-    parser.add_argument(
-        "folder", nargs="?", default=".", metavar="DIR", help="the repository (default: here)"
-    )
-
-
+@command(
+    "init",
+    "my-repository",
+    option("folder", "the repository (default: here)", nargs="?", default=".", metavar="DIR"),
+)
 def cmd_init(args: argparse.Namespace, world: World) -> int:
-    """All files or none: what is there already is never overwritten."""
+    """Write a starter suite, the workflow and the hook into a repository. All files or none."""
     paths = {os.path.join(args.folder, *name.split("/")): source for name, source in INIT_FILES.items()}
     there = [path for path in paths if os.path.lexists(path)]
     if there:
@@ -8745,72 +7881,702 @@ def cmd_init(args: argparse.Namespace, world: World) -> int:
     return EXIT_OK
 
 
-# --- demo -----------------------------------------------------------------------------------------
+def _estimate(suite: Suite, options: RunOptions) -> Iterator[str]:
+    cases = [call.case for call in plan_calls(suite, 1, options.samples)]
+    asked = sum(stub_tokens(m["content"]) for case in cases for m in case_messages(suite, case))
+    most = suite.request.get("max_tokens")
+    answered = len(cases) * (most if isinstance(most, int) else 1_000)
+    models, calls = len(options.lanes), len(options.lanes) * len(cases)
+    yield f"{counted(calls, 'call')}: {counted(models, 'model')}, {counted(len(suite.cases), 'case')}"
+    for name in options.lanes:
+        price, cost = suite.prices.get(name), "cost unknown: the suite has no price for it"
+        if price is not None:
+            usd = (asked * price.prompt_usd_per_million + answered * price.completion_usd_per_million) / 1e6
+            cost = f"about ${usd:.4f} at most (4 bytes a token)"
+        yield f"{printable(name)}: {len(cases)} calls, {cost}"
 
-DEMO_VERDICTS = {
-    "ops-v2-regressed": (REJECT, REGRESSED),
-    "ops-v2-improved": (ACCEPT, IMPROVED),
-    "ops-v2-large": (REJECT, IMPROVED),
-}
+
+def _falls_short(run: Run, least: Fraction = Fraction(0)) -> bool:
+    """Whether calls were not answered, or fewer than the least share of cases passed."""
+    found = summarise(run)
+    return bool(run.incomplete or found.sample_errors or found.passed < least * found.cases)
 
 
-def add_demo(commands: Commands) -> None:
-    parser = command(
-        commands, "demo", "the whole tour: stub, baseline, three candidates, gates", "demo", cmd_demo
+def resume_command(options: RunOptions) -> str:
+    """The command that continues this run, without the credentials that a URL of it may hold."""
+    words = [word for word in sys.argv[1:] if word != "--resume"] or ["run"]
+    text = " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
+    urls = filter(None, (options.base_url, options.judge_base_url))
+    return hide_secrets(text, [secret for url in urls for secret in normal_base_url(url).secrets], 1)
+
+
+@command(
+    "run",
+    "--suite suite.json --base-url http://127.0.0.1:8000/v1 --model my-model --out results.json",
+    SUITE,
+    *ENDPOINT,
+    repeated("--model", "the model to ask; repeat to interleave several"),
+    repeated("--exec", "ask a program instead: JSON on stdin, answer on stdout", metavar="CMD"),
+    option("--judge", "who decides rubrics: a model's name, or 'keyword'"),
+    option("--judge-base-url", "the judge's endpoint (default: --base-url)"),
+    option("--samples", "samples a case, with seeds 0 to N-1 (default 1)", type=positive, default=1),
+    JOBS,
+    option("--out", "results file; with several models a folder"),
+    option("--junit", "also write JUnit XML here"),
+    switch("--no-outputs", "keep digests instead of answers"),
+    option(
+        "--min-pass-rate",
+        "exit 1 when fewer cases than this share pass",
+        type=exact_share,
+        default=Fraction(0),
+    ),
+    switch("--resume", "continue an unfinished run of the same --out"),
+    switch("--dry-run", "print calls and cost, and ask nothing"),
+    option("--max-time", "seconds after which no new call starts", type=seconds),
+    option("--max-cost-usd", "stop asking when this much is spent", type=dollars),
+    option("--baseline", "results file for --fail-fast"),
+    switch("--fail-fast", "critical cases first; stop at the first that regressed"),
+    option("--calibration", "the judge's calibration record, which must be of this judge"),
+    switch("-q --quiet", "no progress"),
+)
+def cmd_run(args: argparse.Namespace, world: World) -> int:
+    """Ask a suite of a model and score the answers. Exit 0 when all were given, whatever the pass rate."""
+    suite, options = load_suite(args.suite), options_of(RunOptions, args)
+    if not options.lanes:
+        raise UsageError("run needs --model NAME, or --exec CMD")
+    if not evaluated(suite):
+        raise UsageError(f"{args.suite}: nothing to evaluate: every case is skipped or golden")
+    if args.dry_run:
+        say(world, "\n".join(_estimate(suite, options)))
+        return EXIT_OK
+    junits = out_paths(args.junit, options.lanes, ".xml")
+    results = out_paths(args.out, options.lanes, ".json")
+    prepare_outputs([*junits, *results], [args.suite, args.baseline, args.calibration])
+    for warning in suite.warnings:
+        tell(world, f"warning: {printable(warning)}")
+    runs, exit_code = run_suite(suite, options, world)
+    for run, junit in zip(runs, junits):
+        if junit is not None:
+            write_text(junit, [render_run_junit(run)])
+        say(world, render_run(run))
+        if _falls_short(run, args.min_pass_rate):
+            exit_code = exit_code or EXIT_NO
+    if args.out and any(map(_falls_short, runs)):
+        tell(world, f"to go on: {resume_command(options)}")
+    return exit_code
+
+
+def _baseline_note(baseline: str) -> Iterator[str]:
+    log = decision_log(baseline)
+    found = load(log, last_decision) if os.path.exists(log) else None
+    if found is not None:
+        yield f"the baseline was last replaced on {printable(found[0])}: {printable(found[1])}"
+
+
+def _worst(reports: Sequence[GateReport]) -> GateReport:
+    return max(reports, key=lambda report: (ACCEPT, INCONCLUSIVE, REJECT).index(report.decision))
+
+
+def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> None:
+    """Step summary, annotations and outputs for a GitHub Actions job, without asking."""
+    write_step_summary(world, markdown)
+    output, worst = world.environ.get("GITHUB_OUTPUT"), _worst(reports)
+    if output:
+        append_text(output, f"decision={worst.decision}\nverdict={worst.verdict}\n")
+    for line in [line for report in reports for line in workflow_annotations(report)][:10]:
+        write_stream(world.stderr, line + "\n")
+
+
+@command(
+    "gate",
+    "--baseline baseline.json --candidate candidate.json --junit gate.xml",
+    required("--baseline", "results of what is in production"),
+    required("--candidate", "results of what wants to ship; repeatable", action="append"),
+    option("--anchor", "a pinned second baseline that must not be regressed against either"),
+    option("--suite", "take the policy from this suite instead of the candidate's results"),
+    option("--alpha", "significance level", type=alpha_level),
+    option("--min-effect", "smallest effect that matters, 0 to 1", type=share),
+    option("--margin", "non-inferiority margin, 0 to 1", type=share),
+    option("--test", "the paired test (default auto)", choices=("auto", SIGN_FLIP), default="auto"),
+    switch("--require-improvement", "reject anything but improved"),
+    switch("--allow-edited", "let critical cases be edited"),
+    switch("--allow-judge-change", "compare rubric cases across judges"),
+    JSON,
+    option("--out", "write the JSON report here"),
+    JUNIT,
+    MARKDOWN,
+)
+def cmd_gate(args: argparse.Namespace, world: World) -> int:
+    """Decide whether a candidate may replace the baseline. The worst decision is the exit code."""
+    baseline, candidates = load_run(args.baseline), [load_run(path) for path in args.candidate]
+    outputs = options_of(Outputs, args)
+    outputs.prepare(args.baseline, *args.candidate, args.anchor, args.suite)
+    options = replace(options_of(GateOptions, args), today=utc(world)[:10])
+    policy = load_suite(args.suite).policy if args.suite else None
+    flags = {"alpha": args.alpha, "min_effect": args.min_effect, "non_inferiority_margin": args.margin}
+    policies = [adjusted(policy or candidate.policy, **flags) for candidate in candidates]
+    reports = gate_many(baseline, candidates, policies, options)
+    if args.anchor:
+        anchor = load_run(args.anchor)
+        reports = [with_anchor(r, gate(anchor, r.candidate, r.policy, options)) for r in reports]
+    reports = [replace(report, notes=(*report.notes, *_baseline_note(args.baseline))) for report in reports]
+    documents = [gate_document(report) for report in reports]
+    document = json_pages(documents[0] if len(documents) == 1 else documents)
+    markdown = "\n".join(map(render_gate_markdown, reports))
+    outputs.deliver(world, render_gates(reports), document, render_gate_junit(reports), markdown)
+    if world.environ.get("GITHUB_ACTIONS") == "true":
+        tell_actions(world, reports, markdown)
+    return DECISION_EXITS[_worst(reports).decision]
+
+
+@command(
+    "plan",
+    "--drop 0.1 --discordance 0.2 --power 0.8",
+    option("--drop", "the drop in pass rate to be seen, 0 to 1", type=share),
+    option("--discordance", "share of cases that change (default: the drop)", type=share),
+    option("--power", "chance of seeing it (default 0.8)", type=share, default=0.8),
+    option("--alpha", "significance level (default: the suite's, or 0.05)", type=alpha_level),
+    option("--min-effect", "smallest effect (default: the suite's, or 0)", type=share),
+    option("--suite", "say how many cases this suite is short of"),
+    option("--results", "estimate the discordance from two runs", nargs=2, metavar=("A", "B"), default=[]),
+    option("--false-alarms", "runs of one unchanged model", nargs="+", metavar="RESULTS", default=[]),
+    option("--samples", "samples a case for --false-alarms (default: the runs')", type=positive),
+    option("--trials", "simulated pairs of runs (default 1000)", type=positive, default=1000),
+    option("--seed", "seed of the simulation (default 0)", type=int, default=0),
+    JSON,
+)
+def cmd_plan(args: argparse.Namespace, world: World) -> int:
+    """How many cases show a drop, and how often this policy cries wolf. Exit 0 whatever they are."""
+    suite = load_suite(args.suite) if args.suite else None
+    runs = [load_run(path) for path in args.false_alarms or args.results]
+    policy = suite.policy if suite else runs[0].policy if args.false_alarms else Policy()
+    policy = adjusted(policy, alpha=args.alpha, min_effect=args.min_effect)
+    if args.false_alarms:
+        samples = args.samples or runs[0].samples
+        found = false_alarms(runs, policy, samples, args.trials, random.Random(args.seed))
+        text, document = render_false_alarms(found, samples), found._asdict()
+    elif args.drop is None:
+        raise UsageError("plan needs --drop, or --false-alarms RESULTS...")
+    else:
+        changing = max(observed_discordance(*runs), args.drop) if runs else args.discordance
+        plan = _plan(args.drop, args.drop if changing is None else changing, args.power, policy, suite)
+        text, document = render_plan(plan), plan._asdict()
+    options_of(Outputs, args).deliver(world, text, json_line(document))
+    return EXIT_OK
+
+
+def _plan(drop: float, discordance: float, power: float, policy: Policy, suite: Suite | None) -> Plan:
+    needed = placed("plan", cases_needed, drop, discordance, power, policy.alpha, policy.min_effect)
+    has = len(evaluated(suite)) if suite else None
+    return Plan(drop, discordance, power, policy.alpha, policy.min_effect, needed, has)
+
+
+BINDING = (
+    required("--out", "the ledger to write"),
+    repeated("--fixtures", "files the tests depend on", metavar="GLOB"),
+    option("--endpoint", "name of what was tested, for commands that are not minieval's"),
+)
+
+
+def _from_environ(world: World, variable: str, default: int, least: int) -> int:
+    text = world.environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not re.fullmatch(r"\d{1,4}", text) or int(text) < least:
+        raise UsageError(f"{variable}={quoted(text)} must be a whole number of at least {least}")
+    return int(text)
+
+
+def _agreed(word: str, found: Iterable[str]) -> str | None:
+    values = sorted(set(found))
+    if len(values) > 1:
+        raise UsageError(f"the sources differ in their {word}: {'; '.join(map(printable, values))}")
+    return values[0] if values else None
+
+
+def _fixtures_digest(patterns: Sequence[str]) -> str | None:
+    digests = []
+    for pattern in patterns:
+        paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+        if not paths:
+            raise UsageError(f"--fixtures {quoted(pattern)}: matches no file")
+        digests += [[path.replace(os.sep, "/"), file_sha256(path)] for path in paths]
+    return sha256_of(digests) if digests else None
+
+
+def _source_files(sources: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(file, its run) of the sources. A folder is one run: Surefire writes a file a class."""
+    for source in sources:
+        paths = [source]
+        if os.path.isdir(source):
+            paths = sorted(glob.glob(os.path.join(glob.escape(source), "**", "*.xml"), recursive=True))
+        if not paths:
+            raise UsageError(f"{source}: holds no JUnit XML")
+        yield from ((path, source) for path in paths)
+
+
+def _observe(sources: Sequence[str]) -> tuple[list[Observation], list[Run]]:
+    observations, runs = [], []
+    for path, run in _source_files(sources):
+        text = read_text(path)
+        if text.lstrip().startswith("<"):
+            observations += load(path, functools.partial(parse_junit, run=run))
+        elif RESULTS_SCHEMA.rpartition("/")[0] in text[-4_000:] or '"cases": [' in text[:20_000]:
+            runs.append(load_run(path))
+            observations += run_observations(runs[-1], path)
+        else:
+            observations += load(path, parse_run_log)
+    return observations, runs
+
+
+def _bound_ledger(sources: Sequence[str], fixtures: Sequence[str], endpoint: str | None, now: str) -> Ledger:
+    """A ledger of the sources, bound to what they or the flags say was tested."""
+    observations, runs = _observe(sources)
+    digest = _agreed("suite", (run.suite_sha256 for run in runs))
+    asked = _agreed("endpoint", map(run_endpoint, runs))
+    return build_ledger(observations, _fixtures_digest(fixtures) or digest, endpoint or asked, now)
+
+
+def _write_ledger(path: str, ledger: Ledger, world: World) -> int:
+    write_text(path, [json_pages(ledger_document(ledger))])
+    tell(world, f"{printable(path)}: {len(ledger.cases)} cases, {ledger.runs} runs")
+    return EXIT_OK
+
+
+def _run_tests(words: Sequence[str], run: str, log: str, timeout_s: float, world: World) -> None:
+    """One run of a test command. Failing tests are what we count; a run that logs nothing is none."""
+    before = os.path.getsize(log)
+    environ = {**clean_environ(world.environ), "MODEL_RUN_ID": run, "MODEL_RUN_LOG": log}
+    try:
+        status, _, stderr = run_program(words, b"", timeout_s, environ)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{run} of {quoted(words[0])} took over {timeout_s:g} s (--timeout)") from None
+    if os.path.getsize(log) == before:
+        tail = quoted(stderr[-300:].decode("utf-8", "replace"), 300)
+        ended = f"wrote nothing to MODEL_RUN_LOG (exit {status})"
+        raise UsageError(f"{run} of {quoted(words[0])} {ended}: {tail}")
+
+
+@command(
+    "ledger build",
+    "results.json --out model-ledger.json",
+    option("sources", "results, logs, JUnit XML; a folder of it is one run", nargs="+"),
+    *BINDING,
+)
+def cmd_ledger_build(args: argparse.Namespace, world: World) -> int:
+    """Count passes of runs from results, logs and JUnit XML."""
+    prepare_output(args.out)
+    ledger = _bound_ledger(args.sources, args.fixtures, args.endpoint, utc(world))
+    return _write_ledger(args.out, ledger, world)
+
+
+@command(
+    "ledger sample",
+    "--runs 5 --out model-ledger.json -- python3 tests.py",
+    option("--runs", "how often (default: SAMPLE_RUNS, or 5)", type=positive),
+    switch("--adaptive", "sample mixed cases on, up to 30 runs"),
+    option("--timeout", "seconds for one run (default 3600)", type=seconds, default=3600.0),
+    option("words", "the test command", nargs=argparse.REMAINDER, metavar="-- CMD"),
+    *BINDING,
+)
+def cmd_ledger_sample(args: argparse.Namespace, world: World) -> int:
+    """Run a test command several times, and build from what it wrote."""
+    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not words:
+        raise UsageError("ledger sample needs a command: ledger sample --out LEDGER -- CMD...")
+    prepare_output(args.out)
+    done, planned = 0, args.runs or _from_environ(world, "SAMPLE_RUNS", 5, 1)
+    with tempfile.TemporaryDirectory(prefix="minieval-") as folder:
+        log = os.path.join(folder, "runs.jsonl")
+        append_text(log, "")
+        while done < planned:
+            for i in range(done + 1, planned + 1):
+                _run_tests(words, f"run-{i}", log, args.timeout, world)
+            done = planned
+            ledger = _bound_ledger([log], args.fixtures, args.endpoint, utc(world))
+            mixed = any(case.runs == done and not settled(case) for case in ledger.cases.values())
+            if args.adaptive and mixed and done < ADAPTIVE_MOST:
+                planned = min(done + ADAPTIVE_STEP, ADAPTIVE_MOST)
+    return _write_ledger(args.out, ledger, world)
+
+
+@command(
+    "ledger check",
+    "--ledger model-ledger.json --baseline baseline-ledger.json",
+    required("--ledger", "the ledger of this change"),
+    option("--baseline", "the committed ledger to hold it against"),
+    option("--flaky-budget", "default: FLAKY_BUDGET, or 0", type=bounded(int, 0, 10_000, "a whole number")),
+    option("--min-runs", "fewer runs are no evidence (default 5)", type=positive, default=5),
+    JSON,
+    JUNIT,
+    MARKDOWN,
+)
+def cmd_ledger_check(args: argparse.Namespace, world: World) -> int:
+    """Decide from a ledger whether to merge. Exit 1 for BLOCK."""
+    outputs = options_of(Outputs, args)
+    outputs.prepare(args.ledger, args.baseline)
+    ledger, baseline = (
+        load(args.ledger, parse_ledger),
+        load(args.baseline, parse_ledger) if args.baseline else None,
     )
-    parser.add_argument("--out", help="folder for the files (default: a new temporary folder)")
+    budget = args.flaky_budget
+    if budget is None:
+        budget = _from_environ(world, "FLAKY_BUDGET", 0, 0)
+    report = check_ledger(ledger, baseline, budget=budget, least=args.min_runs, today=utc(world)[:10])
+    document, markdown = json_pages(ledger_report_document(report)), render_ledger_markdown(report)
+    outputs.deliver(world, render_ledger(report), document, render_ledger_junit(report, utc(world)), markdown)
+    if world.environ.get("GITHUB_ACTIONS") == "true":
+        write_step_summary(world, markdown)
+    return EXIT_OK if report.decision == MERGE else EXIT_NO
 
 
-def shipped(*path: str) -> str:
-    """A suite or fixture that lies beside this file."""
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), *path)
+def _ledger_values(ledger: Ledger) -> dict[str, str | None]:
+    cases = {name: f"{case.passes} of {case.runs}" for name, case in ledger.cases.items()}
+    return {"(fixtures)": ledger.fixtures, "(endpoint)": ledger.endpoint, **cases}
 
 
-def cmd_demo(args: argparse.Namespace, world: World) -> int:
-    """Exit 0 when the verdicts are as scripted: the tour proves that the gate can say no."""
-    folder = args.out or tempfile.mkdtemp(prefix="minieval-demo-")
-    suite = load_suite(shipped("suites", "ops-assistant.json"))
-    models = ["ops-v1", *DEMO_VERDICTS]
-    with serving(load_script(suite, shipped("fixtures", "stub-answers.json"))) as stub:
-        options = RunOptions(
-            base_url=stub.base_url, api_key_env="", model=models, judge="judge-v1", timeout=30.0, out=folder
-        )
-        runs, _ = run_suite(suite, options, world)
-    today = GateOptions(today=utc(world)[:10])
-    reports = [gate(runs[0], run, suite.policy, today) for run in runs[1:]]
-    for report in reports:
-        say(world, render_gate(report))
-        write_text(
-            os.path.join(folder, f"gate-{report.candidate.model}.json"), [json_pages(gate_document(report))]
-        )
-    say(world, "verdicts")
-    for report in reports:
-        say(world, f"  {report.candidate.model:20} {verdict_line(report)}")
-    say(world, f"files in {printable(folder)}")
-    found = {report.candidate.model: (report.decision, report.verdict) for report in reports}
-    return EXIT_OK if found == DEMO_VERDICTS else EXIT_NO
+@command(
+    "ledger rebaseline",
+    '--ledger model-ledger.json --baseline baseline-ledger.json --reason "new fixtures"',
+    required("--ledger", "the ledger that becomes the baseline"),
+    required("--baseline", "the committed ledger that it replaces"),
+    REASON,
+)
+def cmd_ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
+    """Make a ledger the baseline, and record why. The quarantine entries of the old one stay."""
+    new = load(args.ledger, parse_ledger)
+    old = load(args.baseline, parse_ledger) if os.path.exists(args.baseline) else Ledger({}, 0, None, None)
+    values = _ledger_values(old), _ledger_values(new)
+    entries = {entry.case: entry for entry in (*old.quarantine, *new.quarantine)}
+    record_decision(world, "ledger rebaseline", args.baseline, args.reason, *values)
+    return _write_ledger(args.baseline, replace(new, quarantine=tuple(entries.values())), world)
+
+
+@command(
+    "ledger quarantine",
+    "port --ledger baseline-ledger.json --owner ops --ticket OPS-1 --until 2026-12-31",
+    option("case", "the case"),
+    required("--ledger", "the ledger that holds the entry"),
+    required("--owner", "not empty"),
+    required("--ticket", "not empty"),
+    required("--until", "a date like 2026-12-31"),
+)
+def cmd_ledger_quarantine(args: argparse.Namespace, world: World) -> int:
+    """Waive mixed results of one case, for a while."""
+    ledger, today = load(args.ledger, parse_ledger), utc(world)[:10]
+    entry = {key: getattr(args, key) for key in ("case", "owner", "ticket", "until")}
+    added = read_quarantine("quarantine", [{**entry, "since": today}])
+    if args.case not in ledger.cases:
+        raise UsageError(f"{args.ledger}: has no case {quoted(args.case)}{nearest(args.case, ledger.cases)}")
+    if added[0].until < today:
+        raise UsageError(f"--until {added[0].until} is past")
+    kept = tuple(e for e in ledger.quarantine if e.case != args.case)
+    return _write_ledger(args.ledger, replace(ledger, quarantine=kept + added), world)
+
+
+def _offline_judge(rubric: str, output: str) -> JudgeVerdict:
+    try:
+        return keyword_judge(rubric, output)
+    except ValueError as error:
+        return JudgeVerdict(None, f"cannot be proved offline: {error}")
+
+
+def _red_cases(provider: Provider, suite: Suite, tools: Tools) -> list[str]:
+    """The cases that an application fails. Raises UsageError when it cannot be asked."""
+    lane = Lane("application", provider, None, tools)
+    samples = [(case.id, ask(Call(0, case, 0), suite, lane)) for case in evaluated(suite)]
+    for name, sample in samples:
+        if sample.error:
+            raise UsageError(f"the application gave no answer: {name}: {sample.error[1]}")
+    return [name for name, sample in samples if sample.verdict != PASS]
+
+
+@command(
+    "prove",
+    "--suite suite.json --strict",
+    SUITE,
+    option("--results", "take passing answers from here for cases without examples"),
+    switch("--strict", "demand why, fixture and examples of every case"),
+    option("--min-score", "exit 1 when a smaller share of faults is caught", type=exact_share),
+    option("--broken", "an affected version of the application: must fail a case", metavar="CMD"),
+    option("--fixed", "the corrected version: must fail none", metavar="CMD"),
+    option("--timeout", "seconds for a call of CMD (default 60)", type=seconds, default=60.0),
+    JSON,
+)
+def cmd_prove(args: argparse.Namespace, world: World) -> int:
+    """Show that each case can complain, offline. Exit 1 when a check cannot."""
+    suite = load_suite(args.suite)
+    known = gated(load_run(args.results)) if args.results else []
+    good = ((case.id, sample) for case in known for sample in case.samples if sample.verdict == PASS)
+    answers = {name: sample.output for name, sample in good if sample.output is not None}
+    with contextlib.closing(TimedSearch()) as search:
+        tools = Tools(search, _offline_judge)
+        proof = prove(evaluated(suite), answers, tools, strict=args.strict, min_score=args.min_score)
+        for version, line in (("broken", args.broken), ("fixed", args.fixed)):
+            if line is not None:
+                application = ExecProvider(line, world, args.timeout, RetryGate())
+                proof = with_application(proof, version, _red_cases(application, suite, tools))
+    options_of(Outputs, args).deliver(world, render_proof(proof), json_pages(proof_document(proof)))
+    return EXIT_NO if proof.complaints else EXIT_OK
+
+
+@command(
+    "rescore",
+    "--results baseline.json --suite suite.json --out baseline.json",
+    required("--results", "the results to score again"),
+    required("--suite", "the suite with the edited assertions"),
+    option("--out", "where to write the new results"),
+)
+def cmd_rescore(args: argparse.Namespace, world: World) -> int:
+    """Hold stored answers against edited assertions, without a call. Exit 0 whatever flips."""
+    old, suite = load_run(args.results), load_suite(args.suite)
+    keyword = (old.judge or {}).get("model") == KEYWORD_JUDGE
+    with contextlib.closing(TimedSearch()) as search:
+        new = rescore(old, suite, Tools(search, keyword_judge if keyword else None))
+    if args.out:
+        write_text(args.out, render_results(new))
+    say(world, render_rescore(old, new))
+    return EXIT_OK
+
+
+@command(
+    "baseline update",
+    '--baseline baseline.json --candidate new.json --reason "model 4.2 shipped"',
+    required("--baseline", "the committed results file that is replaced"),
+    required("--candidate", "the results that replace it"),
+    REASON,
+)
+def cmd_baseline_update(args: argparse.Namespace, world: World) -> int:
+    """Make a candidate the baseline. Its log of decisions is only appended to."""
+    new = load_run(args.candidate)
+    if new.incomplete:
+        raise UsageError(f"{args.candidate}: is incomplete ({new.incomplete}), so no baseline")
+    old = load_run(args.baseline).cases if os.path.exists(args.baseline) else ()
+    before, after = ({case.id: case.verdict for case in cases} for cases in (old, new.cases))
+    record_decision(world, "baseline update", args.baseline, args.reason, before, after)
+    write_text(args.baseline, render_results(new))
+    tell(world, f"{printable(args.baseline)} is now {printable(new.model)}, {printable(new.finished)}")
+    return EXIT_OK
+
+
+@command(
+    "calibrate",
+    "--labels human.jsonl --judge judge-v1 --base-url http://127.0.0.1:8000/v1 --out judge.json",
+    required("--labels", "JSONL: output, rubric, human (or humans), critical"),
+    required("--judge", "the judge to measure: a model's name, or 'keyword'"),
+    option("--judge-base-url", "the judge's endpoint (default: --base-url)"),
+    *ENDPOINT,
+    option("--min-kappa", "exit 1 below it (default 0.6)", type=share, default=0.6),
+    option("--repeats", "ask the judge so often per item (default 1)", type=positive, default=1),
+    JOBS,
+    option("--out", "write the calibration record here"),
+    JSON,
+)
+def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
+    """Measure a judge against people's labels. Exit 1 when kappa is too low, or the judge is silent."""
+    items, outputs = load(args.labels, parse_labels), options_of(Outputs, args)
+    outputs.prepare(args.labels)
+    session = Session(options_of(EndpointOptions, args), world)
+    judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
+    asked = [item for item in items for _ in range(args.repeats)]
+    with contextlib.closing(session), concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        try:
+            answers = pool.map(lambda item: judge(item.rubric, item.output), asked)
+            verdicts: list[JudgeVerdict] = placed(args.labels, list, answers)
+        except ProviderError as error:
+            tell(world, f"the judge could not be asked ({error.kind}): {printable(error.message)}")
+            return EXIT_NO
+    left = iter(verdicts)
+    found = calibrate([JudgedItem(item, tuple(itertools.islice(left, args.repeats))) for item in items])
+    served = sorted({verdict.model for verdict in verdicts if verdict.model})
+    digest = file_sha256(args.labels)
+    record = calibration_document(found, args.judge, served, digest, args.min_kappa, utc(world))
+    outputs.deliver(world, render_calibration(found, args.judge, args.min_kappa), json_pages(record))
+    return EXIT_OK if found.kappa is not None and found.kappa.value >= args.min_kappa else EXIT_NO
+
+
+def load_script(suite: Suite, answers: str, faults: Sequence[str] = ()) -> StubScript:
+    """The stub's script from its file, with further faults as JSON texts."""
+    extra = [placed(f"--fault {quoted(text)}", parse_json, text) for text in faults]
+    return load(answers, lambda text: parse_stub_script(text, suite, extra))
+
+
+@command(
+    "serve-stub",
+    "--suite suites/ops-assistant.json --answers fixtures/stub-answers.json --port 0",
+    required("--suite", "the suite whose prompts it answers"),
+    required("--answers", "the scripted answers, a JSON file"),
+    option("--port", "0 takes any free port (default)", type=port_number, default=0),
+    repeated("--fault", 'e.g. \'{"every": 5, "status": 503}\'', metavar="JSON"),
+)
+def cmd_serve_stub(args: argparse.Namespace, world: World) -> int:
+    """Serve scripted answers over the OpenAI API, on loopback, until interrupted."""
+    script = load_script(load_suite(args.suite), args.answers, args.fault)
+    with serving(script, args.port) as server:
+        say(world, f"serving {', '.join(map(printable, script.models))} at {server.base_url}")
+        world.sleep(threading.Event(), threading.TIMEOUT_MAX)
+    return EXIT_OK
+
+
+def shard_number(text: str) -> tuple[int, int]:
+    """An argparse type: the i-th of n shards, as 2/8."""
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, not {quoted(text)}")
+    return int(match[1]), int(match[2])
+
+
+def _shard(tasks: Sequence[ScanTask], shard: tuple[int, int] | None) -> Sequence[ScanTask]:
+    """The share of the tasks that this process reads."""
+    if shard is None:
+        return tasks
+    if not all(task.stop for task in tasks):
+        raise UsageError("--shard divides files; for a stream there is --part")
+    i, n = shard
+    return tasks[len(tasks) * (i - 1) // n : len(tasks) * i // n]
+
+
+TRAIN = "JSONL or text, also .gz .bz2 .xz; folders (but no hidden files), globs, - for stdin"
+above_zero = bounded(float, 1e-9, 1.0, "above 0 and at most 1")
+
+
+@command(
+    "contamination",
+    "--suite suites/ops-assistant.json --train fixtures/train-sample.jsonl",
+    option("merge", "add up parts written with --shard or --part", nargs="*", metavar="merge PART"),
+    SUITE,
+    option("--train", TRAIN, nargs="+", action="extend", default=[], metavar="FILE"),
+    option("--n", "words in an n-gram (default 8)", type=positive, default=8),
+    option("--threshold", "share of n-grams that flags (default 0.5)", type=above_zero, default=0.5),
+    option("--results", "a results file, to score without the flagged cases"),
+    switch("--skip-bad", "count lines that cannot be read, and go on"),
+    option("--processes", "worker processes (default 1)", type=bounded(int, 1, 61, "1 to 61"), default=1),
+    option("--shard", "read the I-th of N shares, and write a part", type=shard_number, metavar="I/N"),
+    switch("--part", "write a part, not a report: for pieces of a stream"),
+    JSON,
+    option("--out", "write the report, or the part, here as JSON"),
+    JUNIT,
+)
+def cmd_contamination(args: argparse.Namespace, world: World) -> int:
+    """Find the suite's cases in training data. Exit 1 when one is flagged, 2 when nothing was scanned."""
+    if bool(args.train) == bool(args.merge) or args.merge[:1] not in ([], ["merge"]):
+        raise UsageError("contamination: give --train FILE... or merge PART...")
+    suite, outputs = load_suite(args.suite), options_of(Outputs, args)
+    index, digest = index_cases(suite.cases, args.n), f"{suite.sha256}/{args.n}"
+    if not index.grams:
+        raise UsageError(f"{args.suite}: no case has a word to look for")
+    outputs.prepare(args.suite, args.results)
+    parts = [part for path in args.merge[1:] for part in load(path, parse_parts)]
+    if args.train:
+        tasks = list_tasks(args.train, args.suite, world)
+        mine = _shard(tasks, args.shard)
+        tally = scan_corpus(index, mine, args.skip_bad, args.processes, world)
+        parts = [part_document(digest, args.shard, sha256_of(tasks), tally)]
+    if args.train and (args.part or args.shard):
+        text = canonical_json(parts[0]) + "\n"
+        write_text(args.out, [text]) if args.out else say_raw(world, text)
+        return EXIT_OK
+    tally = merge_parts(digest, parts)
+    if not tally.counts["words"]:
+        raise UsageError("nothing was scanned: the training data holds no word")
+    results = gated(load_run(args.results)) if args.results else None
+    report = assess_contamination(suite.name, index, tally, args.threshold, results)
+    document = json_pages({"schema": CONTAMINATION_SCHEMA, **dataclasses.asdict(report)})
+    junit = render_contamination_junit(report, suite.path, utc(world))
+    outputs.deliver(world, render_contamination(report), document, junit)
+    return EXIT_NO if report.flagged else EXIT_OK
+
+
+# Name: its help, the numbers it takes (D... for one or more), such numbers, the function of them.
+STATS: Mapping[str, tuple[str, str, str, Callable[..., Any]]] = {
+    "mcnemar": ("Exact p of B regressed and C improved cases.", "B C", "8 1", mcnemar_exact),
+    "wilson": ("Interval of K passes in N.", "K N", "13 20", wilson_interval),
+    "pass-at-k": ("Some of K samples pass: N samples, C passed.", "N C K", "5 3 1", pass_at_k),
+    "pass-hat-k": ("All of K samples pass: N samples, C passed.", "N C K", "5 4 2", pass_hat_k),
+    "min-discordant": ("Discordant cases that can reach ALPHA.", "ALPHA", "0.05", min_discordant_for),
+    "sign-flip": ("The p of paired differences.", "D...", "0.1 0.1 -1/5", sign_flip_test),
+    "effect": ("Interval of the mean of paired differences.", "D...", "0.1 0.1 -1/5", effect_interval),
+    "kappa": ("Both pass, judge alone, human alone, both fail.", "A B C D", "20 5 10 15", cohen_kappa),
+    "fisher": ("Two-sided p of a two by two table.", "A B C D", "8 2 1 5", fisher_exact),
+    "power": ("Chance to see a drop.", "N DROP DISCORDANCE ALPHA MIN_EFFECT", "20 0.2 0.2 0.05 0.05", power),
+    "cases-needed": (
+        "Cases for a power.", "DROP DISCORDANCE POWER ALPHA MIN_EFFECT", "0.1 0.2 0.8 0.05 0", cases_needed
+    ),
+    "mde": ("Smallest drop that N cases see with power 0.8.", "N", "50", minimum_detectable_effect),
+    "holm": ("Adjusted p-values.", "P...", "0.01 0.04 0.03", holm),
+}  # fmt: skip
+
+
+def _operand(word: str) -> Option:
+    kind, what = (whole, "a whole number") if len(word) == 1 else (real, "a number")
+    if word == "D...":
+        kind, what = difference, "a difference from -1 to 1, also as -1/5"
+    many = "+" if word.endswith("...") else 1
+    return option("numbers", what, metavar=word.rstrip("."), type=kind, nargs=many, action="extend")
+
+
+def stats_document(figure: object) -> dict[str, Any]:
+    """A figure as JSON: under `value`, one with limits also under `low` and `high`."""
+    if not isinstance(figure, (Interval, Kappa)):
+        return {"value": figure}
+    value = figure.value if isinstance(figure, Kappa) else list(figure)
+    return {"value": value, "low": figure.low, "high": figure.high}
+
+
+def _figure_text(figure: Any) -> str:
+    if isinstance(figure, (Interval, Kappa)):
+        head = f"{figure.value:.10g} " if isinstance(figure, Kappa) else ""
+        return f"{head}{figure.low:.10g} to {figure.high:.10g}"
+    values = figure if isinstance(figure, list) else [figure]
+    return " ".join("undefined" if value is None else f"{value:.10g}" for value in values)
+
+
+def cmd_stats(args: argparse.Namespace, world: World) -> int:
+    """One figure from the numbers given."""
+    _, taken, _, function = STATS[args.action]
+    try:
+        figure = function(args.numbers) if taken.endswith("...") else function(*args.numbers)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"stats {args.action}: {error}") from None
+    floor = "< " if function is sign_flip_test and figure <= P_FLOOR else ""
+    document = json_line(stats_document(figure))
+    options_of(Outputs, args).deliver(world, floor + _figure_text(figure), document)
+    return EXIT_OK
+
+
+COMMANDS.extend(
+    Command(f"stats {name}", doc, f"stats {name} {example}", (*map(_operand, taken.split()), JSON), cmd_stats)
+    for name, (doc, taken, example, _) in STATS.items()
+)
+
+
+@command(
+    "promptfoo-config",
+    "--suite suite.json --base-url http://127.0.0.1:8000/v1 --model m --out promptfooconfig.yaml",
+    SUITE,
+    required("--base-url", "the endpoint that promptfoo asks"),
+    required("--model", "a model to ask; repeatable", action="append"),
+    option("--judge-model", "the model that decides rubrics"),
+    option("--out", "the YAML file (default: stdout)"),
+)
+def cmd_promptfoo_config(args: argparse.Namespace, world: World) -> int:
+    """Write the suite as a promptfoo configuration. Rubrics need a judge model."""
+    suite = load_suite(args.suite)
+    base = placed("--base-url", normal_base_url, args.base_url)
+    if base.secrets:
+        raise UsageError("--base-url: holds credentials, which a configuration file must not keep")
+    text = promptfoo_config(suite, base.url[: -len("/chat/completions")], args.model, args.judge_model)
+    if args.out:
+        write_text(args.out, [text])
+        tell(world, f"wrote {printable(args.out)}")
+    else:
+        say_raw(world, text)
+    return EXIT_OK
 
 
 # ==================================================================================================
 # 29. Main
 # ==================================================================================================
-
-COMMANDS = (
-    add_demo,
-    add_init,
-    add_run,
-    add_gate,
-    add_plan,
-    add_ledger,
-    add_prove,
-    add_rescore,
-    add_baseline,
-    add_calibrate,
-    add_serve_stub,
-    add_contamination,
-    add_stats,
-    add_promptfoo_config,
-)  # fmt: skip
 
 
 class _Usage(Exception):
@@ -8818,9 +8584,20 @@ class _Usage(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        look = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=look, allow_abbrev=False, **settings)
+
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         self._print_message(message or "", sys.stderr)
         raise _Usage(status)
+
+
+def _add_parser(place: Any, name: str, doc: str, example: str) -> Any:
+    """A parser whose help ends in an example; its first sentence stands in the list."""
+    summary = doc.partition(". ")[0].rstrip(".")
+    listed, epilog = summary[0].lower() + summary[1:], f"example:\n  python3 code/main.py {example}"
+    return place.add_parser(name, help=listed, description=doc, epilog=epilog)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -8828,29 +8605,31 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="minieval",
         description="May this candidate model, prompt or provider replace the baseline?",
-        epilog="start with:\n  python3 code/main.py demo\n\nexit codes: 0 yes, 1 no, 2 bad input, 3 inconclusive, "
-        "70 a bug in minieval, 130 interrupted",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        epilog="start with:\n  python3 code/main.py demo\n\n"
+        "exit codes: 0 yes, 1 no, 2 bad input, 3 inconclusive, 70 a bug in minieval, 130 interrupted",
     )
     parser.add_argument("--version", action="version", version=f"minieval {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in COMMANDS:
-        add(commands)
+    places: dict[str, Any] = {"": parser.add_subparsers(dest="command", required=True, metavar="COMMAND")}
+    for name, doc, example, options, run in COMMANDS:
+        group, _, word = name.rpartition(" ")
+        if group not in places:
+            head = _add_parser(places[""], group, GROUPS[group], example)
+            places[group] = head.add_subparsers(dest="action", required=True, metavar="ACTION")
+        sub = _add_parser(places[group], word, doc, example)
+        sub.set_defaults(func=run)
+        for add in options:
+            add(sub)
     return parser
 
 
-def _without_fractions(argv: Sequence[str]) -> list[str]:
-    """The words, -1/5 and -1e-3 led by a space: argparse would take them for flags."""
-    return [f" {word}" if re.fullmatch(r"-[\d.]+(/|e-?)\d+", word) else word for word in argv]
-
-
 def _parsed(argv: Sequence[str], world: World) -> argparse.Namespace:
-    """The arguments; what argparse has to say goes where the world says."""
+    """The arguments; what argparse has to say goes where the world says. A space leads a negative
+    fraction, which argparse would take for a flag."""
+    words = [f" {word}" if re.fullmatch(r"-\d+/\d+|-[\d.]+e[-+]?\d+", word) else word for word in argv]
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            return build_parser().parse_args(_without_fractions(argv))
+            return build_parser().parse_args(words)
     finally:
         write_stream(world.stdout, out.getvalue())
         write_stream(world.stderr, err.getvalue())
@@ -8858,8 +8637,7 @@ def _parsed(argv: Sequence[str], world: World) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
     """Runs one command and returns its exit code; the only place where errors become codes."""
-    own = world is None
-    world = world or real_world()
+    own, world = world is None, world or real_world()
     try:
         args = _parsed(sys.argv[1:] if argv is None else argv, world)
         code: int = args.func(args, world)
@@ -8875,16 +8653,12 @@ def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
         tell(world, "minieval: interrupted")
         code = EXIT_INTERRUPTED
     except Exception:
-        _write_bug(world)
+        write_stream(world.stderr, traceback.format_exc())
+        tell(world, f"minieval {__version__}: this is a bug in minieval, not a verdict on the model")
         code = EXIT_BUG
     if own:
         _leave_streams()
     return code
-
-
-def _write_bug(world: World) -> None:
-    write_stream(world.stderr, traceback.format_exc())
-    tell(world, f"minieval {__version__}: this is a bug in minieval, not a verdict on the model")
 
 
 def _leave_streams() -> None:

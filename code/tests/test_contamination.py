@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
+import dataclasses
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
 import random
 import sys
 import tempfile
-import types
 import unicodedata
 import unittest
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import helpers
 import main
+
+Documents = list[tuple[list[str], list[tuple[str, int]]]]  # words, file and line of each
 
 SPACELESS_NAMES = (
     "CJK UNIFIED", "CJK COMPATIBILITY IDEO", "HIRAGANA", "KATAKANA", "HENTAIGANA", "IDEOGRAPHIC",
     "COMBINING KATAKANA", "VERTICAL KANA", "HANGZHOU", "MASU", "VERTICAL IDEO", "THAI ", "LAO ", "TIBETAN",
     "MYANMAR", "KHMER", "VIETNAMESE ALTERNATE", "OLD CHINESE",
 )  # fmt: skip
+LEAK = "one two three four five six seven eight nine ten"
 
 
 def slow_words(text: str) -> list[str]:
@@ -50,421 +56,295 @@ def slow_words(text: str) -> list[str]:
     return [*found, word] if word else found
 
 
-def case(number: int, text: str, reference: str | None = None) -> types.SimpleNamespace:
-    return types.SimpleNamespace(id=f"c{number}", input=text, reference=reference)
+def words(text: str) -> list[str]:
+    return [word.decode() for word in main.words(text)]
 
 
-def brute_force(cases, n, documents):
-    """Per case: (matched, total, lines, first places, longest passage in words)."""
-    split = [(place_of, slow_words(text)) for place_of, text in documents]
-    result = []
+def assert_word_rule(test: unittest.TestCase, points: Sequence[int]) -> None:
+    for char in map(chr, points):
+        text = f"a{char}b {char} Z{char}{char}\u0301 \u4e2d{char}<\u0338 e\u0301{char}\u0345"
+        if words(text) != slow_words(text):
+            test.fail(f"U+{ord(char):04X}: {words(text)}, not {slow_words(text)}")
+
+
+def case(number: int, text: str, reference: str | None = None) -> main.Case:
+    return main.Case(f"c{number}", text, (), "", reference)
+
+
+def brute_force(cases: Sequence[main.Case], n: int, documents: Documents) -> list[tuple[object, ...]]:
+    """Per case: n-grams found, n-grams, most hits of one, first places, words of the passage."""
+    result: list[tuple[object, ...]] = []
     for one in cases:
         found = slow_words(one.input) + slow_words(one.reference or "")
         size = min(n, len(found))
-        grams = {tuple(found[i : i + size]) for i in range(len(found) - size + 1)} if found else set()
-        lines: dict[tuple[str, ...], set[tuple[str, int]]] = {}
-        longest = 0
-        for place_of, text in split:
-            for i in range(len(text)):
-                gram = tuple(text[i : i + size])
-                if gram not in grams:
-                    continue
-                lines.setdefault(gram, set()).add(place_of(i))
-                for j in range(len(found)):
-                    k = 0
-                    while i + k < len(text) and j + k < len(found) and text[i + k] == found[j + k]:
-                        k += 1
-                    longest = max(longest, k if k >= size else 0)
-        places = sorted(set().union(*lines.values())) if lines else []
-        most = max(map(len, lines.values()), default=0)
-        result.append((len(lines), len(grams), most, places[:5], longest))
+        grams = [tuple(found[i : i + size]) for i in range(len(found) - size + 1)] if found else []
+        hits: dict[tuple[str, ...], list[tuple[str, int]]] = {}
+        for known, at in documents:
+            for i in range(len(known) - size + 1):
+                if tuple(known[i : i + size]) in grams:
+                    hits.setdefault(tuple(known[i : i + size]), []).append(at[i])
+        shown = [f"{path}:{line}" for path, line in sorted({min(at) for at in hits.values()})[:5]]
+        pairs = itertools.combinations(range(len(grams) + 1), 2)
+        runs = [j - i + size - 1 for i, j in pairs if hits.keys() >= set(grams[i:j])]
+        most = max(map(len, hits.values()), default=0)
+        result.append((len(hits), len(set(grams)), most, shown, max(runs, default=0)))
     return result
 
 
-def scan(cases, n, patterns, processes=1, range_bytes=1 << 24, skip_bad=False, shards=1):
-    index = main.index_cases(cases, n)
-    tasks = main.list_tasks(patterns, [], "auto", range_bytes, [])
-    total = main.Tally()
-    for shard in range(shards):
-        progress = main.Progress(io.StringIO(), lambda: 0.0, 0)
-        total.add(main.scan_corpus(index, tasks[shard::shards], skip_bad, processes, progress))
-    return main.assess_contamination(index, total, 0.5)
+def scan(cases: Sequence[main.Case], n: int, path: str, processes: int = 1) -> main.ContaminationReport:
+    index, world = main.index_cases(cases, n), helpers.world()
+    tally = main.scan_corpus(index, main.list_tasks([path], "", world), False, processes, world)
+    return main.assess_contamination("s", index, tally, 0.5)
 
 
-def figures(report):
-    return [(one.matched, one.total, one.lines, one.places, one.passage_words) for one in report.cases]
-
-
-class RandomCorpora:
-    """Small suites and corpora that share much, with hits at every offset."""
+class RandomCorpus:
+    """A small suite and a corpus that shares much with it, with hits at every offset."""
 
     def __init__(self, seed: int, folder: str) -> None:
         self.rng = rng = random.Random(seed)
         self.n = rng.randint(2, 13)
-        letters = rng.choice(("ab", "abcd", "abcdefgh", "abécß", "a中文b"))
-        self.cases = [case(i, self.passage(letters, 18), rng.choice((None, "", "a", "b c")))
-                      for i in range(rng.randint(1, 4))]  # fmt: skip
-        self.documents: list[tuple[object, str]] = []
+        self.letters = rng.choice(("ab", "abcd", "abcdefgh", "abécß", "a中文b"))
+        references = (None, "", "a", "b c")
+        self.cases = [case(i, self.passage(18), rng.choice(references)) for i in range(rng.randint(1, 4))]
+        self.documents: Documents = []
         self.path = os.path.join(folder, f"{seed}." + rng.choice(("jsonl", "txt")))
-        data = self.text(letters) if self.path.endswith("txt") else self.jsonl(letters)
-        with open(self.path, "wb") as stream:
-            stream.write(data)
+        Path(self.path).write_bytes(self.text() if self.path.endswith("txt") else self.jsonl())
 
-    def passage(self, letters: str, most: int) -> str:
-        rng = self.rng
-        size = rng.choice((0, 1, 2, rng.randint(0, most), most))
-        joints = (" ", " ", " ", ", ", "\n", "\r\n", "\u2028", "-", "\u2014", " \0 ")
-        return "".join(rng.choice(letters) + rng.choice(joints) for _ in range(size))
+    def passage(self, most: int) -> str:
+        size = self.rng.choice((0, 1, 2, self.rng.randint(0, most), most))
+        joints = (" ", " ", " ", ", ", "\n", "\r\n", "\u3002", "-", "\u2028", " \x01 ")
+        return "".join(self.rng.choice(self.letters) + self.rng.choice(joints) for _ in range(size))
 
-    def leak(self, letters: str) -> str:
+    def some(self) -> str:
+        if self.rng.random() < 0.5:
+            return self.passage(30)
         one = self.rng.choice(self.cases)
         found = slow_words(one.input + " " + (one.reference or ""))
         start = self.rng.randint(0, len(found))
         middle = " ".join(found[start : start + self.rng.randint(0, 20)])
-        return self.passage(letters, 5) + middle + " " + self.passage(letters, 5)
+        return self.passage(5) + middle + " " + self.passage(5)
 
-    def some(self, letters: str) -> str:
-        return self.rng.choice((self.passage, lambda at, _most: self.leak(at)))(letters, 30)
-
-    def jsonl(self, letters: str) -> bytes:
+    def jsonl(self) -> bytes:
         rows = []
         for line in range(1, self.rng.randint(1, 7)):
-            texts = [self.some(letters) for _ in range(self.rng.randint(0, 3))]
+            texts = [self.some() for _ in range(self.rng.randint(0, 3))]
             record = {"text": texts[:1], "n": 1, "messages": [{"content": text} for text in texts[1:]]}
-            rows.append(json.dumps(record, ensure_ascii=self.rng.random() < 0.5) + "\n")
-            if self.rng.random() < 0.2:
-                rows[-1] = rows[-1].replace("\n", "\r\n")
-            for text in texts:
-                self.documents.append((lambda _i, line=line: (self.path, line), text))
+            end = "\r\n" if self.rng.random() < 0.2 else "\n"
+            rows.append(json.dumps(record, ensure_ascii=self.rng.random() < 0.5) + end)
+            for found in map(slow_words, texts):
+                self.documents.append((found, [(self.path, line)] * len(found)))
         return "".join(rows).encode()
 
-    def text(self, letters: str) -> bytes:
-        text = "".join(self.some(letters) for _ in range(self.rng.randint(0, 6)))
-        text = text.replace("\0", "\x01")  # a text file with NULs is refused
-        lines: list[int] = []
-        for number, line in enumerate(text.split("\n"), 1):
-            lines += [number] * len(slow_words(line))
-        self.documents.append((lambda i: (self.path, lines[i]), text))
+    def text(self) -> bytes:
+        text = "".join(self.some() for _ in range(self.rng.randint(0, 6)))
+        at = [(self.path, i) for i, line in enumerate(text.split("\n"), 1) for _ in slow_words(line)]
+        self.documents.append((slow_words(text), at))
         return text.encode()
 
 
+def assert_exact(test: unittest.TestCase, seeds: Sequence[int], processes: int = 1) -> None:
+    """Equal to brute force, for ranges, pieces and blocks of any size."""
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in seeds:
+            corpus, rng = RandomCorpus(seed, folder), random.Random(seed)
+            sizes = {"RANGE_BYTES": (1, 3, 7, 20, 64, 1 << 20), "PIECE_BYTES": (1, 5, 16, 1 << 18),
+                     "BLOCK_WORDS": (1, 4, 16, 1 << 12)}  # fmt: skip
+            chosen = {name: rng.choice(choices) for name, choices in sizes.items()}
+            with test.subTest(seed=seed, n=corpus.n, **chosen), mock.patch.dict(vars(main), chosen):
+                report = scan(corpus.cases, corpus.n, corpus.path, processes)
+                got = [(c.matched, c.total, c.times, c.places, len(c.passage.split())) for c in report.cases]
+                test.assertEqual(got, brute_force(corpus.cases, corpus.n, corpus.documents))
+            os.remove(corpus.path)
+
+
 class ExactnessTest(unittest.TestCase):
-    def check(self, seeds: range, processes: int = 1, blocks: bool = True) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            for seed in seeds:
-                corpus = RandomCorpora(seed, folder)
-                ranges = random.Random(seed).choice((1, 3, 7, 20, 64, 1 << 20))
-                with self.subTest(seed=seed, n=corpus.n, ranges=ranges):
-                    wanted = brute_force(corpus.cases, corpus.n, corpus.documents)
-                    block = random.Random(seed).choice((1, 5, 16, 1 << 18)) if blocks else 1 << 18
-                    with mock.patch.object(MODULE, "BATCH_BYTES", block):
-                        got = scan(corpus.cases, corpus.n, [corpus.path], processes, ranges)
-                    self.assertEqual(figures(got), wanted)
-                os.remove(corpus.path)
+    """Thousands of corpora and every code point: oracles/test_contamination_exhaustive.py."""
 
     def test_equal_to_brute_force_for_any_range_and_block_size(self) -> None:
-        self.check(range(700))  # thousands: oracles/test_contamination_exhaustive.py
+        assert_exact(self, range(300))
 
     def test_equal_to_brute_force_with_two_processes(self) -> None:
-        self.check(range(10_000, 10_006), processes=2, blocks=False)
+        assert_exact(self, range(10_000, 10_004), processes=2)
 
+    def test_the_word_rule_is_the_slow_rule_on_code_points_in_context(self) -> None:
+        points = [*range(1, 0x600), *range(0x600, 0x3100, 11), *range(0x3100, 0x110000, 1997)]
+        assert_word_rule(self, [*points, 0x16FE3, 0xE0100, 0xFF76, 0xFF9E])
 
-MODULE = sys.modules[main.index_cases.__module__]
-
-
-class WordsTest(unittest.TestCase):
-    def test_examples_of_the_rule(self) -> None:
+    def test_examples_of_the_word_rule(self) -> None:
         for text, wanted in {
             "Don\u2019t STOP\u2014now": "don t stop now",
             "Stra\u00dfe STRASSE": "strasse strasse",
             "caf\u00e9 cafe\u0301": "caf\u00e9 caf\u00e9",
             "\u0939\u093f\u0928\u094d\u0926\u0940": "\u0939\u093f\u0928\u094d\u0926\u0940",
             "\u4e2d\u6587\u6d4b\u8bd5ab": "\u4e2d \u6587 \u6d4b \u8bd5 ab",
-            "3.14 1,000": "3 14 1 000",
-            "\u00bd \u2460": "1 2 1",
-            "co\u00adop zero\u200dwidth \ufeffbom": "coop zerowidth bom",
-            "a\0b \ud800c": "a b c",
-            "": "",
+            "3.14 1,000 \u00bd \u2460": "3 14 1 000 1 2 1",
+            "co\u00adop zero\u200dwidth \ufeffbom a\0b \ud800c": "coop zerowidth bom a b c",
         }.items():
-            with self.subTest(text=text):
-                self.assertEqual(main.words(text), wanted.split())
-
-    def test_equal_to_the_slow_rule_on_a_sample_of_code_points_in_context(self) -> None:
-        # every code point: oracles/test_contamination_exhaustive.py
-        points = [*range(1, 0x3100), *range(0x3100, 0x110000, 997), 0x16FE3, 0xE0100, 0xFF76]
-        for point in points:
-            char = chr(point)
-            text = f"a{char}b {char} Z{char}{char}\u0301 \u4e2d{char}<\u0338"
-            if main.words(text) != slow_words(text):
-                self.fail(f"U+{point:04X}: {main.words(text)} is not {slow_words(text)}")
-
-    def test_cutting_before_a_safe_place_changes_no_word(self) -> None:
-        before = ("a", "Z", "\u0e01", "\u304b", "e\u0301", "\u4e2d", "<", "\u1100", " ")
-        after = ("", "b", "\u0338", "\u3099", "\u0301", "\u0e33", "\u200d")
-        for point in [*range(1, 0x1800), *range(0x1800, 0xA000, 101)]:
-            if MODULE._SAFE_CUT.match(chr(point)):
-                for left, right in ((one, other) for one in before for other in after):
-                    right = chr(point) + right
-                    cut = main.words(left) + main.words(right)
-                    self.assertEqual(main.words(left + right), cut, (left, right))
+            self.assertEqual(words(text), wanted.split())
 
 
-class TrainingFilesTest(unittest.TestCase):
+class TrainingFilesTest(helpers.StubTestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.leak = "one two three four five six seven eight nine ten"
-        self.suite = self.write(
-            "suite.json",
-            json.dumps(
-                {
-                    "name": "s",
-                    "prompt": "You are a helpful assistant. {{input}}",
-                    "cases": [
-                        {"id": "leaked", "input": self.leak, "assert": [{"type": "contains", "value": "x"}]},
-                        {
-                            "id": "clean",
-                            "input": "nobody ever wrote these words in this order before",
-                            "assert": [{"type": "contains", "value": "x"}],
-                        },
-                    ],
-                }
-            ),
-        )
+        super().setUp()
+        ask = {"assert": [{"type": "contains", "value": "x"}]}
+        other = "nobody ever wrote these words in this order before"
+        texts = {"leaked": LEAK, "clean": other}
+        self.suite_path = self.suite([{"id": name, "input": text, **ask} for name, text in texts.items()])
 
     def write(self, name: str, data: str | bytes) -> str:
-        path = os.path.join(self.folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as stream:
-            stream.write(data.encode() if isinstance(data, str) else data)
-        return path
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        return str(path)
 
-    def run_main(self, *args: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with (
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
-        ):
-            code = main.main(["contamination", *args])
-        return code, out.getvalue(), err.getvalue()
+    def check(self, *train: str, stdin: bytes = b"") -> helpers.Result:
+        return self.command("--train", *train, stdin=stdin)
 
-    def check(self, *train: str, **options: object) -> tuple[int, str, str]:
-        return self.run_main("--suite", self.suite, "--train", *train, **options)
+    def command(self, *argv: str, stdin: bytes = b"") -> helpers.Result:
+        buffer = io.BufferedReader(io.BytesIO(stdin))
+        world = dataclasses.replace(helpers.world(), stdin=io.TextIOWrapper(buffer))
+        code = main.main(["contamination", *argv, "--suite", self.suite_path], world)
+        assert isinstance(world.stdout, io.StringIO) and isinstance(world.stderr, io.StringIO)
+        return helpers.Result(code, world.stdout.getvalue(), world.stderr.getvalue())
 
-    def test_leak_is_flagged_with_its_line_and_passage(self) -> None:
-        path = self.write("a.jsonl", '{"text": "x"}\n\n{"text": "so: One, two' + self.leak[7:] + '"}\n')
-        code, out, _err = self.check(path)
-        self.assertEqual(code, 1)
-        self.assertIn("leaked", out)
-        self.assertIn(f"{path}:3", out)
-        self.assertIn(self.leak, out)
-        code, out, _err = self.check(path, "--json")
-        report = json.loads(out)
-        self.assertEqual((code, report["flagged"], report["records"]), (1, ["leaked"], 2))
+    def report(self, *argv: str) -> Any:
+        return json.loads(self.command(*argv, "--json").out)
+
+    def test_a_leak_is_flagged_with_its_line_and_passage_and_left_out_of_the_score(self) -> None:
+        path = self.write("a.jsonl", '{"text": "x"}\n\n{"text": "so: One, two' + LEAK[7:] + '"}\n')
+        self.assert_says(self.check(path), 1, "FLAGGED leaked: 100 %", f"{path}:3", LEAK, "1 of 2 cases")
+        url = self.serve(self.suite_path, leaked="x", clean="no").url
+        run = f"run --suite {self.suite_path} --base-url {url} --model m --out {self.path('r.json')}"
+        helpers.run(*run.split())
+        junit, out = self.path("j.xml"), self.path("o.json")
+        argv = ("--train", path, "--results", self.path("r.json"), "--junit", junit, "--out", out)
+        self.assert_says(self.command(*argv), 1, "without the flagged cases 0 of 1 pass")
+        self.assertEqual(self.document("o.json"), self.report(*argv))
+        self.assertEqual(self.document("o.json")["counts"], {"lines": 3, "records": 2, "words": 12})
+        self.assertIn('failures="1"', Path(junit).read_text("utf-8"))
 
     def test_every_string_of_a_record_is_a_document_and_keys_are_not(self) -> None:
-        half, rest = self.leak[:20], self.leak[20:]
-        chat = {"messages": [{"role": "user", "content": [{"type": "text", "text": self.leak}]}]}
-        for record, code in (
-            (chat, 1),
-            ({"prompt": half, "completion": rest}, 0),
-            ({self.leak: "x"}, 0),
-            (self.leak, 1),
-            ([[[{"a": {"b": [1, None, self.leak]}}]]], 1),
-        ):
-            with self.subTest(record=record):
-                path = self.write("a.jsonl", json.dumps(record))
-                self.assertEqual(self.check(path)[0], code)
+        chat = {"messages": [{"role": "user", "content": [{"type": "text", "text": LEAK}]}]}
+        deep = [[[{"a": {"b": [1, None, LEAK]}}]]]
+        split = {"prompt": LEAK[:20], "completion": LEAK[20:]}
+        for record, code in ((chat, 1), (split, 0), ({LEAK: "x"}, 0), (LEAK, 1), (deep, 1)):
+            self.assert_says(self.check(self.write("a.jsonl", json.dumps(record))), code)
 
     def test_text_is_one_document_over_its_lines_and_json_lines_are_not(self) -> None:
-        text = self.leak.replace(" ", "\r\n\r\n")
-        code, out, _err = self.check(self.write("a.txt", text))
-        self.assertEqual(code, 1)
-        self.assertIn("a.txt:1", out)
-        rows = "".join(json.dumps({"text": word}) + "\n" for word in self.leak.split())
-        self.assertEqual(self.check(self.write("a.jsonl", rows))[0], 0)
+        self.assert_says(self.check(self.write("a.txt", LEAK.replace(" ", "\r\n\r\n"))), 1, "a.txt:1")
+        rows = "".join(json.dumps({"text": word}) + "\n" for word in LEAK.split())
+        self.assert_says(self.check(self.write("a.jsonl", rows)), 0)
 
-    def test_archives_are_read_by_their_magic_and_members_concatenate(self) -> None:
-        row = json.dumps({"text": self.leak}).encode() + b"\n"
-        filler = b'{"text": "filler"}\n'
-        for name, data in (
-            ("a.jsonl.gz", gzip.compress(filler) + gzip.compress(row)),
-            ("a.jsonl.bz2", bz2.compress(filler) + bz2.compress(row)),
-            ("a.jsonl.xz", lzma.compress(filler) + lzma.compress(row)),
-            ("no-suffix", gzip.compress(filler + row)),
-        ):
-            with self.subTest(name=name):
-                path = self.write(name, data)
-                code, out, _err = self.check(path)
-                self.assertEqual(code, 1)
-                self.assertIn(f"{name}:2", out)
-                with open(path, "rb") as stream:
-                    data = stream.read()
-                self.assertEqual(self.check("-", stdin=data)[0], 1)
-
-    def test_a_damaged_or_misnamed_archive_ends_in_a_message(self) -> None:
+    def test_archives_are_read_and_damaged_or_misnamed_ones_end_in_a_message(self) -> None:
+        row = json.dumps({"text": LEAK}).encode() + b"\n"
         rng = random.Random(5)
-        rows = "".join(json.dumps({"text": f"{rng.random()}"}) + "\n" for _ in range(9000)).encode()
-        for suffix, packed in (
-            ("gz", gzip.compress(rows)),
-            ("bz2", bz2.compress(rows)),
-            ("xz", lzma.compress(rows)),
-        ):
-            flipped = bytearray(packed)
-            flipped[len(packed) // 2] ^= 0xFF
-            for data in (packed[:-20], packed[: len(packed) // 2], bytes(flipped), rows, b""):
-                path = self.write(f"a.jsonl.{suffix}", data)
-                for skip in ((), ("--skip-bad",)):
-                    code, _out, err = self.check(path, *skip)
-                    self.assertEqual(code, 2, err)
-                    self.assertIn(path, err)
+        rows = "".join(json.dumps({"text": f"{rng.random()}"}) + "\n" for _ in range(3000)).encode()
+        for suffix, pack in (("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)):
+            name = f"a.jsonl.{suffix}"
+            self.assert_says(self.check(self.write(name, pack(b'{"a": "x"}\n') + pack(row))), 1, f"{name}:2")
+            packed, half = pack(rows), len(pack(rows)) // 2
+            flipped = packed[:half] + bytes([packed[half] ^ 0xFF]) + packed[half + 1 :]
+            for data in (packed[:-20], packed[:half], flipped, rows, b""):
+                self.assert_says(self.check(self.write(name, data), "--skip-bad"), 2, name, "cannot be read")
 
     def test_a_bad_line_is_named_and_skip_bad_counts_it(self) -> None:
-        good = json.dumps({"text": self.leak}).encode()
-        for bad in (
-            b"{", b"{} {}", b'{"a": 1}, {"b": 2}', b"\xff", b'{"a": "\x01"}', b"[" * 100_000,
-        ):  # fmt: skip
+        good = json.dumps({"text": LEAK}).encode()
+        for bad in (b"{", b"{} {}", b'{"a": 1}, {"b": 2}', b"\xff", b'{"a": "\x01"}', b"[" * 100_000):
             path = self.write("a.jsonl", good + b"\n\n" + bad + b"\n" + good)
-            with self.subTest(bad=bad[:20]):
-                code, _out, err = self.check(path)
-                self.assertEqual(code, 2)
-                self.assertIn(f"{path}:3", err)
-                code, out, _err = self.check(path, "--skip-bad", "--json")
-                self.assertEqual((code, json.loads(out)["bad"], json.loads(out)["records"]), (1, 1, 2))
+            self.assert_says(self.check(path), 2, f"{path}:3")
+            self.assert_says(self.check(path, "--skip-bad"), 1, "2 records", "1 bad line skipped")
         path = self.write("a.txt", b"fine\nnot \xff utf \xfe 8\nfine \xe2\x82")
-        code, _out, err = self.check(path)
-        self.assertEqual(code, 2)
-        self.assertIn(f"{path}:2", err)
-        self.assertEqual(json.loads(self.check(path, "--skip-bad", "--json")[1])["bad"], 2)
+        self.assert_says(self.check(path), 2, f"{path}:2")
+        self.assert_says(self.check(path, "--skip-bad"), 0, "2 bad lines skipped")
+        path = self.write("b.jsonl", '{"text": "a"}\n' * 40 + "oops\n" + '{"text": "a"}\n' * 5)
+        for ranges, processes in ((1, 1), (14, 1), (100, 2), (100, 1), (10_000, 1)):
+            with mock.patch.object(main, "RANGE_BYTES", ranges):
+                self.assert_says(self.check(path, "--processes", str(processes)), 2, f"{path}:41: ")
 
-    def test_a_bad_line_has_the_same_number_in_any_range_and_process(self) -> None:
-        path = self.write("a.jsonl", '{"text": "a"}\n' * 40 + "oops\n" + '{"text": "a"}\n' * 5)
-        cases = [case(1, self.leak)]
-        for ranges in (1, 5, 14, 100, 10_000):
-            for processes in (1, 2) if ranges == 100 else (1,):
-                named = self.assertRaisesRegex(main.UsageError, ":41: ")
-                with mock.patch.object(MODULE, "BATCH_BYTES", 10), named:
-                    scan(cases, 8, [path], processes, ranges)
+    def test_progress_is_about_twenty_plain_lines(self) -> None:
+        path = self.write("a.txt", "word " * 20 + "\n" * 900)
+        with mock.patch.object(main, "RANGE_BYTES", 5):
+            said = self.check(path).err.splitlines()
+        self.assertTrue(10 <= len(said) <= 20, said)
+        self.assertRegex(said[-1], r"^scanned 0 of 0 MB, \d+\.\d MB/s, 0 s left$")
 
     def test_odd_but_valid_lines(self) -> None:
         data = '\ufeff{"text":"a b c"}\r\n\r\n{"text":"d\u2028e f"}\r\n' + "9" * 5000 + "\n"
-        report = scan([case(1, "d e f")], 3, [self.write("a.jsonl", data)])
-        self.assertEqual((report.records, report.cases[0].share), (3, 1.0))
+        report = scan([case(1, "d e f")], 3, self.write("a.jsonl", data))
+        self.assertEqual((report.counts["records"], report.cases[0].share), (3, 1.0))
 
-    def test_folders_globs_and_the_suites_own_file(self) -> None:
-        self.write("deep/er/a.txt", self.leak)
-        self.write("deep/data.parquet", b"PAR1" + b"\0" * 9)
-        self.write("deep/.git/a.txt", "x")
-        code, out, err = self.check(self.folder)
-        self.assertEqual(code, 1)
-        for note in ("suite.json", "data.parquet", ".git"):
-            self.assertIn(note, err)
-            self.assertIn(note, out)
-        pattern = os.path.join(self.folder, "**", "*.txt")
-        self.assertEqual(self.check(pattern)[0], 1)
-        twice = self.check(pattern, pattern, os.path.join(self.folder, "deep"), "--json")[1]
-        self.assertEqual(json.loads(twice)["records"], 1)
-        for wrong in ("none", "no*ne", os.path.join("deep", "data.parquet")):
-            code, _out, err = self.check(os.path.join(self.folder, wrong))
-            self.assertEqual(code, 2)
-            self.assertIn(wrong, err)
+    def test_folders_globs_streams_and_the_suites_own_file(self) -> None:
+        path = self.write("deep/er/a.txt", LEAK)
+        self.write("deep/.git/a.txt", "\0")
+        self.assert_says(self.check(str(self.folder)), 1, "suite.json is the suite itself")
+        pattern = self.path("**/*.txt")
+        self.assertEqual(self.report("--train", pattern, pattern, self.path("deep"))["counts"]["records"], 1)
+        row = json.dumps({"text": LEAK}).encode()
+        self.assert_says(self.check("-", stdin=b"\n" + row), 1, "-:2")
+        self.assert_says(self.check("-", path, "--processes", "2", stdin=row), 1, "found 2 times")
+        self.assert_says(self.check(self.path("no*ne")), 2, "no*ne: no such file")
+        for data in (LEAK.encode("utf-16"), LEAK.encode("utf-16-le"), b"PK\x03\x04\0"):
+            self.assert_says(self.check(self.write("a.txt", data)), 2, "a.txt")
 
-    def test_nothing_scanned_is_no_pass(self) -> None:
+    def test_nothing_scanned_and_wrong_flags_are_refused(self) -> None:
         for data in ("", "\n", '{"a": 1}\n', '{"a": "..."}\n'):
-            code, _out, err = self.check(self.write("a.jsonl", data))
-            self.assertEqual(code, 2, data)
-            self.assertIn("nothing was scanned", err)
-        self.assertEqual(self.check(self.suite)[0], 2)
-        self.assertEqual(self.check("-")[0], 2)
-
-    def test_wrong_flags_are_refused(self) -> None:
-        path = self.write("a.txt", self.leak)
+            self.assert_says(self.check(self.write("a.jsonl", data)), 2, "nothing was scanned")
+        self.assert_says(self.check(self.suite_path), 2, "nothing was scanned")
+        path = self.write("a.txt", LEAK)
         for flags in (
-            ("--n", "0"), ("--threshold", "0"), ("--threshold", "nan"), ("--threshold", "1.5"),
-            ("--processes", "0"), ("--shard", "3/2"), ("--shard", "x"), ("--shard", "0/2"),
-        ):  # fmt: skip
-            self.assertEqual(self.check(path, *flags)[0], 2, flags)
-        self.assertEqual(self.run_main("--suite", self.suite)[0], 2)
-        self.assertEqual(self.check("-", "--shard", "1/2")[0], 2)
-
-    def test_utf16_and_binary_are_named_not_misread(self) -> None:
-        for data in (self.leak.encode("utf-16"), self.leak.encode("utf-16-le"), b"PK\x03\x04"):
-            self.assertEqual(self.check(self.write("a.txt", data))[0], 2)
-            self.assertEqual(self.check("-", stdin=data)[0], 2)
-
-    def test_parts_add_up_to_the_whole(self) -> None:
-        paths = [self.write(f"{i}.jsonl", json.dumps({"text": self.leak[i:]}) + "\n") for i in range(5)]
-        whole = self.check(*paths, "--json")
-        parts = [os.path.join(self.folder, f"part{i}") for i in range(3)]
-        for i, part in enumerate(parts, 1):
-            code = self.check(*paths, "--shard", f"{i}/3", "--out", part)[0]
-            self.assertEqual(code, 0)
-        merge = ("merge", "--suite", self.suite)
-        self.assertEqual(self.run_main(*merge, *parts, "--json"), whole)
-        for wrong, message in (
-            (parts[:2], "missing"),
-            ([*parts, parts[0]], "already"),
-            ([*parts, self.suite], "suite.json"),
-            ([*parts, self.write("empty", "")], "empty"),
+            "--n 0",
+            "--threshold 2",
+            "--threshold nan",
+            "--processes 0",
+            "--shard 3/2",
+            "--shard x",
         ):
-            code, _out, err = self.run_main(*merge, *wrong)
-            self.assertEqual(code, 2)
-            self.assertIn(message, err)
-        self.assertEqual(self.run_main(*merge, *parts, "--n", "7")[0], 2)
+            self.assert_says(self.check(path, *flags.split()), 2, flags.split()[0])
+        self.assert_says(self.command(), 2, "--train")
+        self.assert_says(self.check("-", "--shard", "1/2"), 2, "--part")
 
-    def test_streams_give_parts_that_may_stand_in_one_file(self) -> None:
-        row = json.dumps({"text": self.leak}).encode() + b"\n"
-        lines = [self.check("-", "--part", stdin=data)[1] for data in (row, b"", b"\n" + row)]
-        self.assertEqual([line.count("\n") for line in lines], [1, 1, 1])
-        path = self.write("parts", "".join(lines))
-        code, out, _err = self.run_main("merge", path, "--suite", self.suite, "--json")
-        found = json.loads(out)["cases"][0]
-        self.assertEqual((code, found["lines"]), (1, 2))
-        self.assertEqual(found["places"], [f"{path}#1:1", f"{path}#3:2"])
+    def test_shards_add_up_to_the_whole_and_a_missing_one_is_refused(self) -> None:
+        rows = ['{"text": "so"}\n' * 4 + json.dumps({"text": text}) for text in (LEAK[:-4], LEAK[4:])]
+        files = [self.write(f"{i}.jsonl", row) for i, row in enumerate((*rows, "0"))]
+        parts = [self.path(f"part{i}") for i in (1, 2, 3)]
+        with mock.patch.object(main, "RANGE_BYTES", 20):
+            whole = self.report("--train", *files)
+            self.assertEqual(whole["cases"][0]["places"], [f"{file}:5" for file in files[:2]])
+            for i, part in enumerate(parts, 1):
+                self.assert_says(self.check(*files, "--shard", f"{i}/3", "--out", part), 0)
+            foreign = self.write("foreign", self.check(*files[:2], "--shard", "3/3").out)
+        self.assertEqual(self.report("merge", *parts), whole)
+        for given, message in (
+            (parts[:2], "needed, once"),
+            ([*parts, parts[0]], "needed, once"),
+            ([*parts[:2], foreign], "different lists"),
+            ([*parts, self.suite_path], "suite.json"),
+            ([*parts[:2], self.write("empty", "")], "needed, once"),
+            ([*parts, "--n", "7"], "another --n"),
+        ):
+            self.assert_says(self.command("merge", *given), 2, message)
 
-    def test_long_text_without_a_space_is_cut_where_no_word_is_lost(self) -> None:
-        leak = "\u8bf7\u95ee\u5982\u4f55\u91cd\u7f6e\u8def\u7531\u5668"
-        filler = "\u4e2d\u6587" * 40
-        cases = [case(1, leak)]
-        for block in (7, 16, 64):
-            for shift in range(9):
-                path = self.write("a.txt", filler[:shift] + filler + leak + filler)
-                with mock.patch.object(MODULE, "BATCH_BYTES", block):
-                    self.assertEqual(scan(cases, 8, [path]).cases[0].share, 1.0)
+    def test_parts_of_streams_may_stand_in_one_file(self) -> None:
+        row = json.dumps({"text": LEAK}).encode() + b"\n"
+        lines = [self.check("-", "--part", stdin=data).out for data in (row, b"", b"\n" + row)]
+        found = self.report("merge", self.write("parts", "".join(lines)))
+        self.assertEqual((found["flagged"], found["cases"][0]["times"]), (["leaked"], 2))
 
 
 class ReportedOdditiesTest(unittest.TestCase):
-    """Group G of the reported oddities, in one corpus each."""
-
-    def report(self, cases, n, texts):
-        index = main.index_cases([case(i, text) for i, text in enumerate(cases)], n)
-        scanner = main.Scanner(index)
-        main.feed_documents(scanner, texts, list(range(len(texts))))
-        return main.assess_contamination(index, scanner.tally, 0.5)
-
-    def test_text_without_spaces_is_matched_character_by_character(self) -> None:
-        text = "\u8bf7\u95ee\u5982\u4f55\u91cd\u7f6e\u8def\u7531\u5668\u7684\u7ba1\u7406\u5458\u5bc6\u7801"
-        one = self.report([text], 8, [f"... {text}\uff1f ..."]).cases[0]
-        self.assertEqual((one.matched, one.total, one.share, one.passage_words), (8, 8, 1.0, 15))
-
-    def test_a_repeated_document_is_counted_and_not_listed(self) -> None:
-        one = self.report(["ha " * 6], 3, ["ha ha ha"] * 1000).cases[0]
-        self.assertEqual((one.matched, one.total, one.lines, len(one.places)), (1, 1, 1000, 5))
-
-    def test_ngrams_do_not_cross_documents(self) -> None:
-        one = self.report(["quick brown fox jumps"], 4, ["the quick brown", "fox jumps over"]).cases[0]
-        self.assertEqual(one.share, 0.0)
-
-    def test_a_case_without_words_has_no_share(self) -> None:
-        one = self.report(["...", "a b"], 2, ["a b"]).cases[0]
-        self.assertEqual((one.share, one.flagged), (None, False))
-
-    def test_wording_that_most_cases_share_is_noted(self) -> None:
-        cases = [f"answer in one word only please {word}" for word in "abcde"]
-        report = self.report(cases, 6, ["answer in one word only please"])
-        self.assertIn("most cases", " ".join(report.notes))
+    def test_group_g_of_the_reported_oddities(self) -> None:
+        chinese = "\u8bf7\u95ee\u5982\u4f55\u91cd\u7f6e\u8def\u7531\u5668\u7684\u7ba1\u7406\u5458\u5bc6\u7801"
+        for text, n, documents, wanted in (
+            (chinese, 8, [f"... {chinese}\uff1f ..."], (8, 8, 1.0, 1, ["f:0"])),  # no spaces
+            ("ha " * 6, 3, ["ha ha ha"] * 1000, (1, 1, 1.0, 1000, ["f:0"])),  # counted, not listed
+            ("quick brown fox jumps", 4, ["the quick brown", "fox jumps over"], (0, 1, 0.0, 0, [])),
+            ("...", 2, ["a b"], (0, 0, None, 0, [])),  # no words
+        ):
+            index = main.index_cases([case(1, text)], n)
+            scanner = main.Scanner(index, "f")
+            main.scan_jsonl(scanner, [json.dumps(document).encode() + b"\n" for document in documents], 1e9)
+            one = main.assess_contamination("s", index, scanner.tally, 0.5).cases[0]
+            self.assertEqual((one.matched, one.total, one.share, one.times, one.places), wanted)
 
 
 if __name__ == "__main__":

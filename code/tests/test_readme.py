@@ -7,7 +7,7 @@ How the README is read:
   exit code of the command before it; a command without it must exit 0. A command that ends in `&`
   is a server: it is left running, and its port is whatever the machine had free.
 - A comment `<!-- file: NAME -->` before a block saves the block under this name.
-- Commands in blocks of other kinds are not run, but their flags must exist.
+- Commands in blocks of other kinds are not run, but they must parse, here and in `outputs/`.
 
 The blocks run in order in one temporary folder, with a copy of `code/`. Servers and `demo` run as
 processes of their own, the other commands in this one, through `main.main`, which is quicker.
@@ -44,16 +44,20 @@ import main  # noqa: E402
 
 README = CODE.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8") if README.exists() else ""
+OUTPUTS = CODE.parent / "outputs"
 
 PROGRAM = "python3 code/main.py"
 LIMIT_S = 60
-PROGRESS = re.compile(r"\d+ of \d+, [\d.]+/s(, \d+ errors)?, \d+ s left")
+PROGRESS = re.compile(r"(minieval: )?\d+ of \d+, [\d.]+/s(, \d+ errors)?, \d+ s left")
 VARYING = (  # what differs from machine to machine, in the README and in the output alike
     (re.compile(r"p95 latency \d+ ms"), "p95 latency N ms"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r"^files in \S+$", re.M), "files in FOLDER"),
 )
 FOREIGN_FLAGS = {"--help", "--revision", "--version"}  # vllm, ollama, argparse
+FOREIGN_FLAGS |= {"--array", "--pipe", "--block"}  # sbatch, GNU parallel
+COMMAND = re.compile(rf"""(["'])?{re.escape(PROGRAM)} ((?(1)(?!\1)[^\n]|[^|&;>\n`])+)""")
+FILLED_IN = re.compile(r"\$\{\{[^}]*\}\}|\$\w+|\{\}")  # by a workflow, a shell, GNU parallel
 
 
 class Block(NamedTuple):
@@ -143,7 +147,7 @@ class Shell:
         self._environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder))
 
     def run(self, command: str) -> tuple[str, int]:
-        """The output (stdout, then stderr) and exit code of one command line."""
+        """The output (stdout and stderr, as a terminal mixes them) and exit code of a command."""
         if command.endswith("&"):
             return self._serve(command[:-1])
         for shown, port in self._ports.items():
@@ -161,19 +165,21 @@ class Shell:
         done = subprocess.run(
             [sys.executable, "code/main.py", *words],
             cwd=self._folder,
-            env=self._environ,
+            env={**self._environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             encoding="utf-8",
             timeout=LIMIT_S,
         )
-        return done.stdout + "\n" + done.stderr, done.returncode
+        return done.stdout, done.returncode
 
     def _call(self, words: list[str]) -> tuple[str, int]:
+        terminal = io.StringIO()
         world = dataclasses.replace(
             main.real_world(),
-            stdout=io.StringIO(),
-            stderr=io.StringIO(),
+            stdout=terminal,
+            stderr=terminal,
             stdin=io.StringIO(),
             environ=self._environ,
         )
@@ -187,8 +193,7 @@ class Shell:
                 gc.collect()
         finally:
             os.chdir(here)
-        assert isinstance(world.stdout, io.StringIO) and isinstance(world.stderr, io.StringIO)
-        return world.stdout.getvalue() + "\n" + world.stderr.getvalue(), code
+        return terminal.getvalue(), code
 
     def _serve(self, command: str) -> tuple[str, int]:
         port = re.search(r"--port (\d+)", command)
@@ -304,7 +309,7 @@ class Transcripts(unittest.TestCase):
             line for block in blocks(TEXT) if block.language == "console" for line in block.lines
         )
         for figure in (  # issue 2, "What it must show"
-            "ops-v1                    13 of 20  (0.43 to 0.82)",
+            "ops-v1                    13 of 20  95 % interval (0.43 to 0.82)",
             "ops-v2-regressed           6 of 20  (0.15 to 0.52)",
             "8 regressed, 1 improved",
             "effect -0.35",
@@ -315,6 +320,12 @@ class Transcripts(unittest.TestCase):
             "ACCEPT (quality: improved)",
             "$0.001852 per call, over the budget of $0.0005",
             "11 of 20 cases passed",
+            "1 of 5 passed (0.04 to 0.62)",
+            "3 of 5 passed (0.23 to 0.88)",
+            "FLAGGED slo-downtime: 100 % (25 of 25 n-grams)",
+            "incident-json: 16 % (9 of 56 n-grams)",
+            "FLAGGED redact-email: 100 % (31 of 31 n-grams)",
+            "168 cases show it with power 0.8",
         ):
             self.assertIn(figure, shown)
 
@@ -358,17 +369,43 @@ class Tables(unittest.TestCase):
 
     def test_every_flag_named_exists(self) -> None:
         known = {flag for parser in parsers().values() for flag in parser._option_string_actions}
-        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
-        self.assertEqual(named - known - FOREIGN_FLAGS, set())
+        for path in (README, *sorted(OUTPUTS.glob("*.md"))):
+            named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8")))
+            self.assertEqual(named - known - FOREIGN_FLAGS, set(), path.name)
 
     def test_commands_that_are_not_run_parse(self) -> None:
-        for block in blocks(TEXT):
-            if block.language == "console":
-                continue
-            text = "\n".join(block.lines).replace("\\\n", " ")
-            for command in re.findall(rf"^\s*{re.escape(PROGRAM)} ([^|&;\n]+)", text, re.M):
-                with self.subTest(command):
-                    main.build_parser().parse_args(shlex.split(command))
+        runbooks = [path.read_text(encoding="utf-8") for path in sorted(OUTPUTS.glob("*.md"))]
+        shown = [block for block in blocks(TEXT) if block.language != "console"]
+        texts = ["\n".join(block.lines) for block in shown] + runbooks
+        commands = [
+            FILLED_IN.sub("1", found[2])
+            for text in texts
+            for found in COMMAND.finditer(re.sub(r"\\\n\s*", "", text))
+        ]
+        self.assertGreater(len(commands), 15)
+        for command in commands:
+            with self.subTest(command):
+                words = shlex.split(command, comments=True)
+                if words != ["COMMAND", "--help"]:
+                    main.build_parser().parse_args(words)
+
+    def test_every_setting_of_the_hook_and_the_workflow_is_described(self) -> None:
+        shipped = CODE / "fixtures" / "init"
+        hook = (shipped / "pre-push").read_text(encoding="utf-8")
+        settings = {*re.findall(r'^: "\$\{(\w+)=', hook, re.M), "MODEL_API_KEY"}
+        described = section("In CI and before a push")
+        self.assertEqual(set(first_words(described)), settings)
+        workflow = (shipped / "eval-gate.yml").read_text(encoding="utf-8")
+        for name in set(re.findall(r"\b(?:vars|secrets)\.(\w+)", workflow)):
+            self.assertIn(f"`{name}`", described.rpartition("\n|")[2])
+
+    def test_the_decision_table_knows_every_state_of_the_ledger(self) -> None:
+        table = section("The ledger: how often, not whether")
+        shown = ", ".join(row[0] for row in rows(table))
+        template = CODE.parent / ".github" / "pull_request_template.md"
+        states = [row[0] for row in rows(template.read_text(encoding="utf-8"))]
+        self.assertGreater(len(states), 8)
+        self.assertEqual([state for state in states if state not in shown], [])
 
     def test_the_assertion_table_is_the_registry(self) -> None:
         shown = {row[0].strip("`"): row[1] for row in rows(section("Assertions"))}
@@ -404,7 +441,7 @@ class Tables(unittest.TestCase):
                 self.assertLess(main.power(n - 1, drop, discordance, 0.05, least), 0.8)
 
     def test_the_paths_named_exist(self) -> None:
-        for path in re.findall(r"`((?:code|outputs|\.ci)/[\w./-]*)`", TEXT):
+        for path in re.findall(r"`((?:code|outputs|\.ci|\.github)/[\w./-]*)`", TEXT):
             if path != "code/__init__.py":
                 self.assertTrue((README.parent / path).exists(), path)
 

@@ -46,7 +46,7 @@ def odd_value(rng: random.Random, donor: Any) -> Any:
     if kind < 0.65:
         return copy.deepcopy(rng.choice(ODD_VALUES))
     if kind < 0.67:
-        return nested(rng.choice((3, 90, 400, 600)))
+        return nested(rng.choice((3, 90, 400, 600, 950, 3_000)))
     return copy.deepcopy(at(donor, rng.choice(list(places(donor)))))
 
 
