@@ -847,10 +847,11 @@ def min_discordant_for(alpha: float) -> int:
     return next(n for n in itertools.count(1) if 2.0 ** (1 - n) < alpha)
 
 
-def fisher_exact(a: int, b: int, c: int, d: int) -> float:
-    """Two-sided exact p (0-1] of the table [[a, b], [c, d]] (Fisher 1934).
+def fisher_exact(a: int, b: int, c: int, d: int, *, greater: bool = False) -> float:
+    """Exact p (0-1] of the table [[a, b], [c, d]] (Fisher 1934), two-sided.
 
-    The chance, margins fixed, of a table no likelier than this one.
+    The chance, margins fixed, of a table no likelier than this one; with `greater`, one-sided, of
+    an `a` at least as large.
 
     >>> round(fisher_exact(8, 2, 1, 5), 12)  # scipy 1.17: fisher_exact([[8, 2], [1, 5]])
     0.034965034965
@@ -859,7 +860,7 @@ def fisher_exact(a: int, b: int, c: int, d: int) -> float:
     row, other, column = a + b, c + d, a + c
     possible = range(max(0, column - other), min(row, column) + 1)
     ways = {x: math.comb(row, x) * math.comb(other, column - x) for x in possible}
-    extreme = sum(count for count in ways.values() if count <= ways[a])
+    extreme = sum(n for x, n in ways.items() if (x >= a if greater else n <= ways[a]))
     return max(extreme / math.comb(row + other, column), SMALLEST_P)
 
 
@@ -3198,6 +3199,17 @@ def _judge_change(given: GateInput) -> Iterator[Reason]:
 
 
 @gate_rule
+def _group_change(given: GateInput) -> Iterator[Reason]:
+    moved = [p.id for p in given.pairing.pairs if p.baseline.group != p.candidate.group]
+    if moved and not given.options.allow_edited:
+        yield Reason(
+            "groups",
+            f"{names(moved)}: in another group than in the baseline, and what flips together decides the "
+            "test (rescore the baseline, or --allow-edited)",
+        )
+
+
+@gate_rule
 def _quality_verdict(given: GateInput) -> Iterator[Reason]:
     found = given.comparison
     if found.verdict == REGRESSED:
@@ -3366,7 +3378,11 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
             yield f"critical, and failing in both runs: {printable(pair.id)}"
         elif pair.n > 1:
             p = fisher_exact(
-                pair.passed_before, pair.n - pair.passed_before, pair.passed_after, pair.n - pair.passed_after
+                pair.passed_before,
+                pair.n - pair.passed_before,
+                pair.passed_after,
+                pair.n - pair.passed_after,
+                greater=True,
             )
             alone = "does not show" if p >= given.policy.alpha else "shows"
             bar = math.ceil(pair.bar * pair.n)

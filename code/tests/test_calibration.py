@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import sys
 import unittest
@@ -124,6 +125,22 @@ class FiguresTest(unittest.TestCase):
         found = m.calibrate([m.JudgedItem(item, row) for row in verdicts])
         self.assertEqual((found.contradictions, found.both_pass, found.human_only), (2, 2, 2))
         self.assertIn("contradicted itself on 2 items", m.render_calibration(found, "j", 0.6))
+
+    def test_a_simulated_judge_is_corrected_to_the_true_rate_that_its_raw_rate_misses(self) -> None:
+        rng, true, sens, spec = random.Random(7), 0.5, 0.95, 0.7  # the judge passes 0.625 of them
+        raw, corrected, covered = 0.0, 0.0, 0
+        for _ in range(400):
+            passed, good, bad = (
+                sum(rng.random() < share for _ in range(100))
+                for share in (true * sens + (1 - true) * (1 - spec), sens, spec)
+            )
+            found = m.rogan_gladen(passed, 100, good, 100, bad, 100)
+            assert found is not None
+            raw, corrected = raw + passed / 100 - true, corrected + found.rate - true
+            covered += found.low <= true <= found.high
+        self.assertAlmostEqual(raw / 400, 0.125, delta=0.01)
+        self.assertAlmostEqual(corrected / 400, 0, delta=0.01)
+        self.assertGreaterEqual(covered / 400, 0.93)
 
 
 class CalibrateTest(RunTestCase):

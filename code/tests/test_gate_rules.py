@@ -52,10 +52,18 @@ class Critical(GateTest):
 
     def test_the_report_is_honest_about_what_one_critical_case_shows(self) -> None:
         lost = gate(beside(case("k", "11111", critical=True), case("k", "11110", critical=True)))
-        self.assert_noted(lost, "k: 4 of 5, baseline 5 of 5", "does not show", "Fisher p = 1.00")
+        self.assert_noted(lost, "k: 4 of 5, baseline 5 of 5", "does not show", "Fisher p = 0.50")
         both = gate(beside(case("k", "0", critical=True), case("k", "0", critical=True)))
         self.assert_noted(both, "critical, and failing in both runs: k")
         self.assertEqual(both.decision, "ACCEPT")
+
+    def test_a_case_in_another_group_than_in_the_baseline_cannot_be_compared(self) -> None:
+        # one group for all would switch the test off: nothing flips but the whole
+        before = run([case(name, "1") for name in "abc"])
+        after = run([replace(case(name, "1"), group="g") for name in "abc"])
+        self.assert_rejected(gate((before, after)), "groups", "a, b, c")
+        self.assertNotIn("groups", kinds(gate((before, after), "allow_edited")))
+        self.assertNotIn("groups", kinds(gate((after, after))))
 
     def test_new_critical_cases_are_judged_by_themselves(self) -> None:
         steady = case("steady", "1")

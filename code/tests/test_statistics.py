@@ -239,6 +239,11 @@ class Tables(StatisticsCase):
             self.assertEqual(main.min_discordant_for(alpha), n)
         self.assert_refused(main.min_discordant_for, (0.0,), (1.0,), (-0.1,), (math.nan,))
 
+    def test_fishers_one_sided_p_counts_tables_with_at_least_as_many_first_passes(self) -> None:
+        # scipy 1.17: fisher_exact([[5, 0], [4, 1]], "greater"), ([[8, 2], [1, 5]], "greater")
+        for table, p in (((5, 0, 4, 1), 0.5), ((8, 2, 1, 5), 0.024475524475524475)):
+            self.assertAlmostEqual(main.fisher_exact(*table, greater=True), p, places=12)
+
     def test_fisher(self) -> None:
         # by hand: both tables of four of five against five of five are equally likely; the lady
         # tasting tea is 2 * (1 + 16) / 70; the third from scipy 1.17.1

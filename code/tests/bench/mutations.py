@@ -46,15 +46,8 @@ def odd_value(rng: random.Random, donor: Any) -> Any:
     if kind < 0.65:
         return copy.deepcopy(rng.choice(ODD_VALUES))
     if kind < 0.67:
-        return nested(rng.choice((3, 90, 400, 600, 950, 3_000)))
+        return f"@deep {rng.choice((3, 90, 450, 600, 950, 5_000))}"
     return copy.deepcopy(at(donor, rng.choice(list(places(donor)))))
-
-
-def nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
 
 
 def mutated(value: Any, donor: Any, rng: random.Random) -> Any:
@@ -120,7 +113,12 @@ def _change_gently(parent: Any, last: Any, rng: random.Random, donor: Any) -> No
 
 def json_bytes(value: Any, rng: random.Random) -> bytes:
     text = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, 1)))
+    text = re.sub(r'"@deep (\d+)"', lambda found: nested(int(found[1])), text)
     return text.encode("utf-8", "surrogatepass")
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "1" + "]" * depth
 
 
 def mangled(data: bytes, rng: random.Random) -> bytes:
@@ -185,6 +183,7 @@ def smaller(data: bytes) -> Iterator[bytes]:
     """Simpler variants of an input, the boldest first: of its JSON, its lines, or its bytes."""
     try:
         value = json.loads(data)
+        found = sorted(places(value), key=len)
     except (ValueError, RecursionError):
         lines = data.split(b"\n")
         for i in range(len(lines) if len(lines) > 1 else 0):
@@ -197,7 +196,7 @@ def smaller(data: bytes) -> Iterator[bytes]:
                 yield data[:start] + data[start + size :]
             size //= 2
         return
-    for path in sorted(places(value), key=len):
+    for path in found:
         if path:
             without = copy.deepcopy(value)
             del at(without, path[:-1])[path[-1]]
