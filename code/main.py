@@ -636,8 +636,10 @@ def checked(
     main.UsageError: case 'a': samples: must be a whole number, not true
     """
 
+    kinds = (int, float) if kind is float else (kind,)
+
     def read(where: str, value: Any) -> _Kind:
-        if type(value) in ((int, float) if kind is float else (kind,)) and test(value):
+        if type(value) in kinds and test(value):
             return value  # type: ignore[no-any-return]
         shown = shorten(str(value), 60) if type(value) in (int, float) else json_kind(value)
         shown = quoted(value) if isinstance(value, str) else shown
@@ -661,13 +663,15 @@ def read_fields(
 ) -> dict[str, Any]:
     """The object's values, each read by its field; no other key may be there, and all required."""
     document = object_field(where, source)
-    for key in document:
-        if key not in fields:
-            raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
+    for key in sorted(document.keys() - fields.keys()):
+        raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
     for key in required:
         if key not in document:
             raise UsageError(f"{where}: has no {quoted(key)}")
-    return {key: fields[key](f"{where}: {key}", value) for key, value in document.items()}
+    try:  # a field is told only its own name: the whole place is put together when it is needed
+        return {key: read(key, document[key]) for key, read in fields.items() if key in document}
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
 
 
 def object_of(
@@ -679,9 +683,18 @@ def object_of(
 
 def list_of(item: Field) -> Field:
     """The field for a list, kept as a tuple of its items."""
-    return lambda where, value: tuple(
-        item(f"{where}[{index}]", each) for index, each in enumerate(list_field(where, value))
-    )
+
+    def read(where: str, value: Any) -> tuple[Any, ...]:
+        items: list[Any] = list_field(where, value)
+        kept: list[Any] = []
+        try:
+            for each in items:
+                kept.append(item("", each))
+        except UsageError as error:
+            raise UsageError(f"{where}[{len(kept)}]{error}") from None
+        return tuple(kept)
+
+    return read
 
 
 def map_of(item: Field) -> Field:
@@ -2878,6 +2891,7 @@ def summarise(run: Run) -> Summary:
 
 REGRESSED, IMPROVED, NO_DIFFERENCE = "regressed", "improved", "no significant difference"
 MCNEMAR, SIGN_FLIP = "mcnemar", "sign-flip"
+CALLS_THAT_BOUND_P95 = 59  # 0.95 ** 59 < 0.05: with fewer, none slow is no evidence
 
 
 @dataclass(frozen=True)
@@ -4683,6 +4697,9 @@ def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_m
 # 21. Documents
 # ==================================================================================================
 
+# A document says a record and what follows from it (rates, verdicts, summaries), for other readers;
+# when it is read, what follows is worked out again, and a verdict that does not follow is refused.
+
 
 def json_line(value: object) -> str:
     """Compact JSON with sorted keys, readable unless it holds a lone surrogate."""
@@ -4699,151 +4716,58 @@ def json_pages(value: object) -> str:
     return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
-def _float(value: Decimal | Fraction | None) -> float | None:
-    return None if value is None else float(value)
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, (Decimal, Fraction)) else value
+
+
+def _known(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are not None, as JSON has them."""
+    values = {each.name: _plain(getattr(record, each.name)) for each in dataclasses.fields(record)}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _picked(record: Any, *keys: str) -> dict[str, Any]:
+    return {key: _plain(getattr(record, key)) for key in keys}
 
 
 def summary_document(summary: Summary) -> dict[str, Any]:
     """A summary as JSON; unknown figures are null."""
-    return {
-        "answered": summary.answered,
-        "cases": summary.cases,
-        "cost_per_call_usd": _float(summary.cost_per_call_usd),
-        "errors": summary.errors,
-        "flags": dict(summary.flags),
-        "interval": summary.interval and list(summary.interval),
-        "judge_cost_usd": _float(summary.judge_cost_usd),
-        "p95_latency_ms": summary.p95_latency_ms,
-        "pass_at_1": _float(summary.pass_at_1),
-        "passed": summary.passed,
-        "retried": summary.retried,
-        "sample_errors": summary.sample_errors,
-        "samples": summary.samples,
-        "served": {key: list(values) for key, values in summary.served.items()},
-        "skipped": summary.skipped,
-        "total_cost_usd": _float(summary.total_cost_usd),
-        "unreadable_judge": summary.unreadable_judge,
-    }
+    stored = [each.name for each in dataclasses.fields(summary) if each.name != "latencies_ms"]
+    return _picked(summary, *stored, "answered", "cost_per_call_usd", "p95_latency_ms")
 
 
 def sample_document(sample: Sample) -> dict[str, Any]:
     """One sample as JSON."""
-    document = sample._asdict()
-    document["verdict"] = sample.verdict
-    document["flags"] = list(sample.flags)
+    document = {**sample._asdict(), "verdict": sample.verdict}
+    document["assertions"] = [result._asdict() for result in sample.assertions]
     if sample.error is not None:
         document["error"] = {"kind": sample.error[0], "message": sample.error[1]}
-    document["assertions"] = [result._asdict() for result in sample.assertions]
     return document
-
-
-_CASE_EXTRAS = ("group", "why", "owner", "min_pass", "skip")
 
 
 def case_document(case: CaseResult) -> dict[str, Any]:
     """One case with its samples as JSON."""
-    n, passes = len(case.samples), case.passes
-    document: dict[str, Any] = {
-        "id": case.id,
-        "sha256": case.sha256,
-        "asked_sha256": case.asked_sha256,
-        "verdict": case.verdict,
-        "critical": case.critical,
-        "has_rubric": case.has_rubric,
-        "tags": list(case.tags),
-        "samples": [sample_document(sample) for sample in case.samples],
-    }
-    document.update({key: getattr(case, key) for key in _CASE_EXTRAS if getattr(case, key) is not None})
-    if case.golden:
-        document["golden"] = True
-    if case.fixture:
-        document["fixture"] = dict(case.fixture)
+    n = len(case.samples)
+    silent = ("golden", "fixture")  # said only where there is something to say
+    document = {key: value for key, value in _known(case).items() if value or key not in silent}
+    document["verdict"] = case.verdict
+    document["samples"] = [sample_document(sample) for sample in case.samples]
     if n:
-        document["pass_at_k"] = {str(k): pass_at_k(n, passes, k) for k in {1, n}}
-        document["pass_hat_k"] = {str(k): pass_hat_k(n, passes, k) for k in {1, n}}
+        document["pass_at_k"] = {str(k): pass_at_k(n, case.passes, k) for k in {1, n}}
+        document["pass_hat_k"] = {str(k): pass_hat_k(n, case.passes, k) for k in {1, n}}
     return document
-
-
-def quarantine_document(entries: Sequence[Quarantine]) -> list[dict[str, str]]:
-    """Waivers as JSON, as a suite would write them."""
-    return [
-        {key: getattr(e, key) for key in QUARANTINE_FIELDS if getattr(e, key) is not None} for e in entries
-    ]
 
 
 def policy_document(policy: Policy) -> dict[str, Any]:
     """A policy as the suite would write it, without what is not held."""
-    document = {key: getattr(policy, key) for key in POLICY_FIELDS if getattr(policy, key) is not None}
-    document["quarantine"] = quarantine_document(policy.quarantine)
-    return document
-
-
-def check_schema(document: object, schema: str) -> dict[str, Any]:
-    """The document as an object of this schema. Raises UsageError for any other kind."""
-    found = document.get("schema") if isinstance(document, dict) else None
-    kind, _, version = schema.rpartition("/")
-    if isinstance(document, dict) and found == schema:
-        return document
-    if isinstance(found, str) and found.startswith(kind + "/"):
-        raise UsageError(f"has schema {quoted(found)}; this minieval reads {schema}: update minieval")
-    raise UsageError(f"is no {schema} document")
-
-
-def whole_field(where: str, value: object) -> int:
-    """A whole number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        shown = value if isinstance(value, (int, float)) else json_kind(value)
-        raise UsageError(f"{where}: must be a whole number of at least 0, not {shown}")
-    return value
-
-
-def calibration_record(where: str, value: object) -> dict[str, Any]:
-    """A calibration record, checked as far as runs and gates use it."""
-    document = check_schema(value, CALIBRATION_SCHEMA)
-    text_field(f"{where}: judge", document.get("judge"))
-    confusion = read_fields(
-        f"{where}: confusion", document.get("confusion"), dict.fromkeys(CONFUSION, whole_field)
-    )
-    if set(confusion) != set(CONFUSION):
-        raise UsageError(f"{where}: confusion: needs {', '.join(CONFUSION)}")
-    kappa = document.get("kappa")
-    if kappa is not None:
-        _number(f"{where}: kappa: value", object_field(f"{where}: kappa", kappa).get("value"))
-    return document
-
-
-def parse_calibration(text: str) -> dict[str, Any]:
-    """A calibration record from its file."""
-    try:
-        return calibration_record("calibration", parse_json(text))
-    except JsonError as error:
-        raise UsageError(f"is cut short or not JSON: {error}") from None
-
-
-def _number(where: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"{where}: must be a number, not {json_kind(value)}")
-    return value
-
-
-_RUN_TEXTS = (
-    "suite_name", "suite_path", "suite_sha256", "prompt_sha256", "model", "endpoint", "started", "finished",
-)  # fmt: skip
-_RUN_VALUES = ("samples", "concurrency", "incomplete", "judge", "calibration")
+    return {**_known(policy), "quarantine": [_known(entry) for entry in policy.quarantine]}
 
 
 def render_results(run: Run) -> Iterator[str]:
     """A results file in pieces: sorted keys, one line a case, so that it streams and diffs well."""
-    document: dict[str, Any] = {key: getattr(run, key) for key in (*_RUN_TEXTS, *_RUN_VALUES)}
-    document.update(
-        schema=RESULTS_SCHEMA,
-        cases=[],
-        environment=dict(run.environment),
-        notes=list(run.notes),
-        policy=policy_document(run.policy),
-        request=dict(run.request),
-        summary=summary_document(summarise(run)),
-    )
+    document = _picked(run, *(each.name for each in dataclasses.fields(run)))
+    document.update(schema=RESULTS_SCHEMA, cases=[])
+    document.update(policy=policy_document(run.policy), summary=summary_document(summarise(run)))
     head, tail = json_pages(document).split('\n "cases": []', 1)
     yield head + '\n "cases": [\n'
     for index, case in enumerate(run.cases):
@@ -4851,276 +4775,81 @@ def render_results(run: Run) -> Iterator[str]:
     yield "\n ]" + tail
 
 
-def optional_field(check: Field) -> Field:
-    """The field, or null."""
-    return lambda where, value: None if value is None else check(where, value)
-
-
-def any_field(where: str, value: object) -> object:
-    """Any value, as it is."""
-    return value
-
-
-def _error(where: str, value: object) -> tuple[str, str]:
-    found = read_fields(where, value, {"kind": any_text_field, "message": any_text_field})
-    if set(found) != {"kind", "message"}:
-        raise UsageError(f"{where}: needs kind and message")
-    return found["kind"], found["message"]
-
-
-_ASSERTION_FIELDS: Mapping[str, Field] = {
-    "type": text_field,
-    "passed": flag_field,
-    "detail": any_text_field,
-    "unreadable_judge": flag_field,
-}
-
-
-def _assertion_results(where: str, value: object) -> tuple[AssertionResult, ...]:
-    results = []
-    for index, item in enumerate(list_field(where, value)):
-        found = read_fields(f"{where}[{index}]", item, _ASSERTION_FIELDS)
-        if not {"type", "passed", "detail"} <= set(found):
-            raise UsageError(f"{where}[{index}]: needs type, passed and detail")
-        results.append(AssertionResult(**found))
-    return tuple(results)
-
-
-SAMPLE_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys(
-        ("output", "output_sha256", "finish_reason", "model", "fingerprint", "server", "judge_model"),
-        optional_field(any_text_field),
-    ),
-    **dict.fromkeys(
-        ("latency_ms", "cost_usd", "judge_cost_usd", "judge_latency_ms"), optional_field(amount_field)
-    ),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens"), optional_field(whole_field)),
-    "seed": whole_field,
-    "attempts": whole_field,
-    "error": optional_field(_error),
-    "assertions": _assertion_results,
-    "flags": texts_field,
-    "verdict": text_field,
-}
-
-
-def parse_sample(where: str, value: object) -> Sample:
-    """A sample from its document; its stored verdict must be what its assertions say."""
-    found = read_fields(where, value, SAMPLE_FIELDS)
-    verdict = found.pop("verdict", None)
-    if "seed" not in found:
-        raise UsageError(f"{where}: has no 'seed'")
-    sample = Sample(**found)
-    if verdict != sample.verdict:
-        raise UsageError(f"{where}: says {verdict!r}, but its assertions say {quoted(sample.verdict)}")
-    return sample
-
-
-def _samples(where: str, value: object) -> tuple[Sample, ...]:
-    samples = tuple(parse_sample(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
-    seeds = [sample.seed for sample in samples]
-    if seeds != sorted(set(seeds)):
-        raise UsageError(f"{where}: seeds must be 0, 1, 2 ... in this order")
-    return samples
-
-
-_RESULT_CASE_FIELDS: Mapping[str, Field] = {
-    "id": text_field,
-    "sha256": text_field,
-    "asked_sha256": any_text_field,
-    "verdict": text_field,
-    "critical": flag_field,
-    "has_rubric": flag_field,
-    "golden": flag_field,
-    "tags": texts_field,
-    "samples": _samples,
-    "fixture": fixture_field,
-    "pass_at_k": object_field,
-    "pass_hat_k": object_field,
-    **dict.fromkeys(("group", "why", "owner", "skip"), text_field),
-    "min_pass": count_field,
-}
-
-
-def _result_case(where: str, value: object) -> CaseResult:
-    found = read_fields(where, value, _RESULT_CASE_FIELDS)
-    if not {"id", "sha256", "verdict", "samples"} <= set(found):
-        raise UsageError(f"{where}: needs id, sha256, verdict and samples")
-    for derived in ("pass_at_k", "pass_hat_k"):
-        found.pop(derived, None)
-    verdict = found.pop("verdict")
-    judged = any(a.type == "rubric" for s in found["samples"] for a in s.assertions)
-    case = CaseResult(**{**found, "has_rubric": judged or found.get("has_rubric", False)})
-    if verdict != case.verdict:
-        raise UsageError(f"{where}: says {verdict!r}, but its samples say {quoted(case.verdict)}")
-    return case
-
-
-def _result_cases(where: str, value: object) -> tuple[CaseResult, ...]:
-    cases = tuple(_result_case(f"{where}[{i}]", item) for i, item in enumerate(list_field(where, value)))
-    twice = [name for name, count in Counter(case.id for case in cases).items() if count > 1]
-    if twice:
-        raise UsageError(f"{where}: the id {quoted(twice[0])} is there twice")
-    return cases
-
-
-_RUN_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys(_RUN_TEXTS, any_text_field),
-    "schema": text_field,
-    "samples": count_field,
-    "concurrency": count_field,
-    "incomplete": optional_field(text_field),
-    "judge": optional_field(object_field),
-    "calibration": optional_field(calibration_record),
-    "cases": _result_cases,
-    "environment": object_field,
-    "notes": texts_field,
-    "policy": parse_policy,
-    "request": object_field,
-    "summary": object_field,
-}
-
-
-def parse_results(text: str) -> Run:
-    """A results file. Raises UsageError for a cut, foreign, newer or inconsistent one."""
-    try:
-        document = parse_json(text)
-    except JsonError as error:
-        raise UsageError(f"is cut short or not JSON: {error}") from None
-    found = read_fields("results", check_schema(document, RESULTS_SCHEMA), _RUN_FIELDS)
-    absent = [key for key in (*_RUN_TEXTS, "cases", "policy") if key not in found]
-    if absent:
-        raise UsageError(f"has no {absent[0]!r}")
-    for derived in ("schema", "summary"):
-        found.pop(derived, None)
-    run = Run(**found)
-    gap = next((c.id for c in run.cases if [s.seed for s in c.samples] != list(range(len(c.samples)))), None)
-    if gap is not None and not run.incomplete:
-        raise UsageError(f"case {quoted(gap)}: samples: seeds must be 0, 1, 2 ... in a complete run")
-    for case in () if run.incomplete else run.cases:
-        if case.samples and (case.min_pass or 0) > len(case.samples):
-            raise UsageError(
-                f"case {quoted(case.id)}: min_pass is {case.min_pass}, and it has {len(case.samples)} samples"
-            )
-    return run
+def gate_sides(report: GateReport) -> tuple[tuple[str, Run, Summary], ...]:
+    """(role, run, summary) of both runs."""
+    return ("baseline", report.baseline, report.before), ("candidate", report.candidate, report.after)
 
 
 def _pair_document(pair: Pair) -> dict[str, Any]:
-    return {
-        "id": pair.id,
-        "critical": pair.critical,
-        "samples": pair.n,
-        "baseline_passes": pair.passed_before,
-        "candidate_passes": pair.passed_after,
-    }
+    passes = {"baseline_passes": pair.passed_before, "candidate_passes": pair.passed_after}
+    return {"id": pair.id, "critical": pair.critical, "samples": pair.n, **passes}
 
 
 def gate_document(report: GateReport) -> dict[str, Any]:
     """A gate report as JSON; p is unrounded and never 0."""
     pairing, found = report.pairing, report.comparison
-    sides = {}
-    for role, run, summary in (
-        ("baseline", report.baseline, report.before),
-        ("candidate", report.candidate, report.after),
-    ):
-        sides[role] = {**summary_document(summary), "model": run.model, "finished": run.finished}
+    sides = {
+        role: {**summary_document(summary), "model": run.model, "finished": run.finished}
+        for role, run, summary in gate_sides(report)
+    }
     return {
         **sides,
+        **_picked(report, "decision", "notes"),
+        **_picked(found, "verdict", "test", "p", "holm_p", "effect", "interval"),
         "schema": GATE_SCHEMA,
         "suite": report.candidate.suite_name,
-        "decision": report.decision,
         "exit_code": DECISION_EXITS[report.decision],
-        "verdict": found.verdict,
-        "test": found.test,
-        "p": found.p,
-        "holm_p": found.holm_p,
-        "effect": float(found.effect),
-        "interval": list(found.interval),
         "pairs": len(pairing.pairs),
-        "regressed": [_pair_document(pair) for pair in found.regressed],
-        "improved": [_pair_document(pair) for pair in found.improved],
-        "missing": list(pairing.missing),
-        "new": [case.id for case in pairing.new],
-        "edited": [pair.id for pair in pairing.edited],
-        "quarantined": [pair.id for pair in pairing.quarantined],
+        "regressed": list(map(_pair_document, found.regressed)),
+        "improved": list(map(_pair_document, found.improved)),
+        "missing": pairing.missing,
+        **{key: [each.id for each in getattr(pairing, key)] for key in ("new", "edited", "quarantined")},
         "policy": policy_document(report.policy),
         "reasons": [reason._asdict() for reason in report.reasons],
-        "notes": list(report.notes),
     }
 
 
 def ledger_document(ledger: Ledger) -> dict[str, Any]:
     """A ledger as JSON, each case with its rate and interval."""
+    document = _picked(ledger, "runs", "fixtures", "endpoint", "created")
     cases = {}
     for name, case in ledger.cases.items():
-        interval = wilson_interval(case.passes, case.runs)
         rate = case.passes / case.runs if case.runs else None
-        cases[name] = {**case._asdict(), "rate": rate, "interval": interval and list(interval)}
-    return {
-        "schema": LEDGER_SCHEMA,
-        "cases": cases,
-        "runs": ledger.runs,
-        "fixtures": ledger.fixtures,
-        "endpoint": ledger.endpoint,
-        "created": ledger.created,
-        "quarantine": quarantine_document(ledger.quarantine),
-    }
-
-
-_LEDGER_CASE_FIELDS: Mapping[str, Field] = {
-    "passes": whole_field,
-    "runs": whole_field,
-    "expected": whole_field,
-    "critical": flag_field,
-    "rate": any_field,
-    "interval": any_field,
-}
-
-
-def _ledger_case(where: str, value: object) -> LedgerCase:
-    found = read_fields(where, value, _LEDGER_CASE_FIELDS)
-    if not {"passes", "runs"} <= set(found) or found["passes"] > found["runs"]:
-        raise UsageError(f"{where}: needs passes and runs, and no more passes than runs")
-    return LedgerCase(found["passes"], found["runs"], found.get("critical", False), found.get("expected", 0))
-
-
-_LEDGER_FIELDS: Mapping[str, Field] = {
-    "schema": text_field,
-    "cases": lambda where, v: {
-        k: _ledger_case(f"{where}: {quoted(k)}", c) for k, c in object_field(where, v).items()
-    },
-    "runs": whole_field,
-    "fixtures": optional_field(text_field),
-    "endpoint": optional_field(text_field),
-    "created": any_text_field,
-    "quarantine": read_quarantine,
-}
-
-
-def parse_ledger(text: str) -> Ledger:
-    """A ledger file. Raises UsageError for a cut, foreign or inconsistent one."""
-    try:
-        document = check_schema(parse_json(text), LEDGER_SCHEMA)
-    except JsonError as error:
-        raise UsageError(f"is cut short or not JSON: {error}") from None
-    found = read_fields("ledger", document, _LEDGER_FIELDS)
-    if not found.get("cases") or not found.get("runs"):
-        raise UsageError("ledger: holds no case, or no run")
-    if any(case.runs > found["runs"] for case in found["cases"].values()):
-        raise UsageError("ledger: a case has more runs than there were")
-    found.pop("schema")
-    return Ledger(**{"fixtures": None, "endpoint": None, **found})
+        interval = wilson_interval(case.passes, case.runs)
+        cases[name] = {**case._asdict(), "rate": rate, "interval": interval}
+    quarantine = [_known(entry) for entry in ledger.quarantine]
+    return {**document, "schema": LEDGER_SCHEMA, "cases": cases, "quarantine": quarantine}
 
 
 def ledger_report_document(report: LedgerReport) -> dict[str, Any]:
     """A merge decision as JSON."""
-    decisions = [{**d._asdict(), "interval": d.interval and list(d.interval)} for d in report.decisions]
+    document = _picked(report, "decision", "blocks", "notes")
+    cases = [decision._asdict() for decision in report.decisions]
+    return {**document, "schema": "minieval/ledger-check/1", "cases": cases}
+
+
+def proof_document(proof: Proof) -> dict[str, Any]:
+    """A proof as JSON."""
+    trials = [trial._asdict() for trial in proof.trials]
+    return {**_picked(proof, "score", "complaints", "notes"), "schema": "minieval/proof/1", "trials": trials}
+
+
+def calibration_document(
+    found: Calibration, judge: str, served: Sequence[str], labels_sha256: str, min_kappa: float, when: str
+) -> dict[str, Any]:
+    """A calibration record: which judge under which prompt, measured by which labels, and how well."""
     return {
-        "schema": "minieval/ledger-check/1",
-        "decision": report.decision,
-        "blocks": list(report.blocks),
-        "notes": list(report.notes),
-        "cases": decisions,
+        **_picked(found, "items", "agreement", "people_agreement", "contradictions", "unreadable"),
+        "schema": CALIBRATION_SCHEMA,
+        "judge": judge,
+        "served": served,
+        "prompt_sha256": None if judge == KEYWORD_JUDGE else judge_prompt_sha256(),
+        "labels_sha256": labels_sha256,
+        "when": when,
+        "min_kappa": min_kappa,
+        "kappa": found.kappa and _picked(found.kappa, "value", "low", "high"),
+        "confusion": _picked(found, *CONFUSION),
+        "critical": {"false_passes": found.critical_false_passes, "fails": found.critical_fails},
     }
 
 
@@ -5131,58 +4860,209 @@ def decision_record(
     """One line for a log that is only appended to: what changed, old and new value per case."""
     changed = {
         name: {"old": old.get(name), "new": new.get(name)}
-        for name in sorted({*old, *new})
+        for name in {*old, *new}
         if old.get(name) != new.get(name)
     }
     record = {"kind": kind, "when": when, "who": who, "reason": reason, "environment": environment}
-    return json_line({**record, "schema": "minieval/decision/1", "cases": changed}) + "\n"
+    return json_line({**record, "schema": DECISION_SCHEMA, "cases": changed}) + "\n"
+
+
+DECISION_SCHEMA = "minieval/decision/1"
+whole_field = checked(int, "a whole number of at least 0", lambda n: n >= 0)
+_number = checked(float, "a number")
+_Judged = TypeVar("_Judged", Sample, CaseResult)
+
+
+def optional_field(check: Field) -> Field:
+    """The field, or null."""
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def check_schema(document: object, schema: str) -> dict[str, Any]:
+    """The document as an object of this schema. Raises UsageError for any other kind."""
+    found = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(document, dict) and found == schema:
+        return document
+    if isinstance(found, str) and found.rpartition("/")[0] == schema.rpartition("/")[0]:
+        raise UsageError(f"has schema {quoted(found)}; this minieval reads {schema}: update minieval")
+    raise UsageError(f"is no {schema} document")
+
+
+def _parse_document(text: str, schema: str) -> dict[str, Any]:
+    return check_schema(placed("is cut short or not JSON", parse_json, text), schema)
+
+
+_CALIBRATION_FIELDS: Mapping[str, Field] = {
+    "judge": text_field,
+    "confusion": object_of(dict.fromkeys(CONFUSION, whole_field), CONFUSION),
+    "kappa": optional_field(
+        lambda where, value: _number(f"{where}: value", object_field(where, value).get("value"))
+    ),
+}
+
+
+def calibration_record(where: str, value: object) -> dict[str, Any]:
+    """A calibration record, checked as far as runs and gates use it."""
+    document = placed(where, check_schema, value, CALIBRATION_SCHEMA)
+    read_fields(where, {key: document.get(key) for key in _CALIBRATION_FIELDS}, _CALIBRATION_FIELDS)
+    return document
+
+
+def parse_calibration(text: str) -> dict[str, Any]:
+    """A calibration record from its file."""
+    return calibration_record("calibration", _parse_document(text, CALIBRATION_SCHEMA))
+
+
+def _with_verdict(where: str, make: Callable[..., _Judged], found: dict[str, Any], evidence: str) -> _Judged:
+    """The record of what was found, which must come to the verdict that was stored with it."""
+    said = found.pop("verdict", "nothing")
+    record = make(**found)
+    if said != record.verdict:
+        raise UsageError(f"{where}: says {quoted(said)}, but its {evidence} say {quoted(record.verdict)}")
+    return record
+
+
+_SAMPLE_ERROR_FIELDS: Mapping[str, Field] = {"kind": any_text_field, "message": any_text_field}
+_ASSERTION_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("passed", "unreadable_judge"), flag_field),
+    "type": text_field,
+    "detail": any_text_field,
+}
+_SAMPLE_TEXTS = ("output", "output_sha256", "finish_reason", "model", "fingerprint", "server", "judge_model")
+_SAMPLE_AMOUNTS = ("latency_ms", "cost_usd", "judge_cost_usd", "judge_latency_ms")
+SAMPLE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(_SAMPLE_TEXTS, optional_field(any_text_field)),
+    **dict.fromkeys(_SAMPLE_AMOUNTS, optional_field(amount_field)),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), optional_field(whole_field)),
+    **dict.fromkeys(("seed", "attempts"), whole_field),
+    "error": optional_field(
+        object_of(_SAMPLE_ERROR_FIELDS, _SAMPLE_ERROR_FIELDS, lambda kind, message: (kind, message))
+    ),
+    "assertions": list_of(object_of(_ASSERTION_FIELDS, ("type", "passed", "detail"), AssertionResult)),
+    "flags": texts_field,
+    "verdict": text_field,
+}
+
+
+def parse_sample(where: str, value: object) -> Sample:
+    """A sample from its document; its stored verdict must be what its assertions say."""
+    return _with_verdict(where, Sample, read_fields(where, value, SAMPLE_FIELDS, ("seed",)), "assertions")
+
+
+_sample_list = list_of(parse_sample)
+
+
+def _samples(where: str, value: object) -> tuple[Sample, ...]:
+    samples: tuple[Sample, ...] = _sample_list(where, value)
+    seeds = [sample.seed for sample in samples]
+    if seeds != sorted(set(seeds)):
+        raise UsageError(f"{where}: seeds must be 0, 1, 2 ... in this order")
+    return samples
+
+
+_RESULT_CASE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("id", "sha256", "verdict", "group", "why", "owner", "skip"), text_field),
+    **dict.fromkeys(("critical", "has_rubric", "golden"), flag_field),
+    **dict.fromkeys(("pass_at_k", "pass_hat_k"), object_field),
+    "asked_sha256": any_text_field,
+    "tags": texts_field,
+    "samples": _samples,
+    "fixture": fixture_field,
+    "min_pass": count_field,
+}
+
+
+def _result_case(where: str, value: object) -> CaseResult:
+    found = read_fields(where, value, _RESULT_CASE_FIELDS, ("id", "sha256", "verdict", "samples"))
+    for derived in ("pass_at_k", "pass_hat_k"):
+        found.pop(derived, None)
+    if any(result.type == "rubric" for sample in found["samples"] for result in sample.assertions):
+        found["has_rubric"] = True
+    return _with_verdict(where, CaseResult, found, "samples")
+
+
+def _result_cases(where: str, value: object) -> tuple[CaseResult, ...]:
+    cases: tuple[CaseResult, ...] = list_of(_result_case)(where, value)
+    for name, times in Counter(case.id for case in cases).most_common(1):
+        if times > 1:
+            raise UsageError(f"{where}: the id {quoted(name)} is there twice")
+    return cases
+
+
+_RUN_TEXTS = (
+    "suite_name", "suite_path", "suite_sha256", "prompt_sha256", "model", "endpoint", "started", "finished",
+)  # fmt: skip
+_RUN_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("schema", *_RUN_TEXTS), any_text_field),
+    **dict.fromkeys(("samples", "concurrency"), count_field),
+    **dict.fromkeys(("environment", "request", "summary"), object_field),
+    "incomplete": optional_field(text_field),
+    "judge": optional_field(object_field),
+    "calibration": optional_field(calibration_record),
+    "cases": _result_cases,
+    "notes": texts_field,
+    "policy": parse_policy,
+}
+
+
+def _check_whole(case: CaseResult) -> None:
+    """A case of a complete run has every sample that it was asked for."""
+    n = len(case.samples)
+    if any(sample.seed != seed for seed, sample in enumerate(case.samples)):
+        raise UsageError(f"case {quoted(case.id)}: samples: seeds must be 0, 1, 2 ... in a complete run")
+    if n and (case.min_pass or 0) > n:
+        raise UsageError(f"case {quoted(case.id)}: min_pass is {case.min_pass}, and it has {n} samples")
+
+
+def parse_results(text: str) -> Run:
+    """A results file. Raises UsageError for a cut, foreign, newer or inconsistent one."""
+    document = _parse_document(text, RESULTS_SCHEMA)
+    found = read_fields("results", document, _RUN_FIELDS, (*_RUN_TEXTS, "cases", "policy"))
+    run = Run(**{key: value for key, value in found.items() if key not in ("schema", "summary")})
+    for case in () if run.incomplete else run.cases:
+        _check_whole(case)
+    return run
+
+
+def _ledger_case(where: str, value: object) -> LedgerCase:
+    found = read_fields(where, value, _LEDGER_CASE_FIELDS, ("passes", "runs"))
+    return LedgerCase(**{key: found[key] for key in LedgerCase._fields if key in found})
+
+
+_LEDGER_CASE_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("passes", "runs", "expected"), whole_field),
+    **dict.fromkeys(("rate", "interval"), lambda where, value: value),
+    "critical": flag_field,
+}
+_LEDGER_FIELDS: Mapping[str, Field] = {
+    **dict.fromkeys(("fixtures", "endpoint"), optional_field(text_field)),
+    **dict.fromkeys(("schema", "created"), any_text_field),
+    "cases": map_of(_ledger_case),
+    "runs": whole_field,
+    "quarantine": read_quarantine,
+}
+
+
+def parse_ledger(text: str) -> Ledger:
+    """A ledger file. Raises UsageError for a cut, foreign or inconsistent one."""
+    found = read_fields("ledger", _parse_document(text, LEDGER_SCHEMA), _LEDGER_FIELDS)
+    if not found.get("cases") or not found.get("runs"):
+        raise UsageError("ledger: holds no case, or no run")
+    for name, case in found["cases"].items():
+        if not case.passes <= case.runs <= found["runs"]:
+            counts = f"{case.passes} passes, {case.runs} runs, {found['runs']} in all"
+            raise UsageError(f"ledger: case {quoted(name)}: {counts}: each must be at most the next")
+    del found["schema"]
+    return Ledger(**{"fixtures": None, "endpoint": None, **found})
 
 
 def last_decision(text: str) -> tuple[str, str] | None:
-    """(when, reason) of the last record of such a log, None when it has none."""
+    """(when, reason) of the last record of a log of decisions, None when it has none."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return None
-    try:
-        record = check_schema(parse_json(lines[-1]), "minieval/decision/1")
-    except JsonError as error:
-        raise UsageError(f"line {len(lines)}: {error}") from None
+    record = placed(f"line {len(lines)}", lambda: check_schema(parse_json(lines[-1]), DECISION_SCHEMA))
     return any_text_field("when", record.get("when")), any_text_field("reason", record.get("reason"))
-
-
-def proof_document(proof: Proof) -> dict[str, Any]:
-    """A proof as JSON."""
-    return {
-        "schema": "minieval/proof/1",
-        "score": _float(proof.score),
-        "complaints": list(proof.complaints),
-        "notes": list(proof.notes),
-        "trials": [trial._asdict() for trial in proof.trials],
-    }
-
-
-def calibration_document(
-    found: Calibration, judge: str, served: Sequence[str], labels_sha256: str, min_kappa: float, when: str
-) -> dict[str, Any]:
-    """A calibration record: which judge under which prompt, measured by which labels, and how well."""
-    kappa = found.kappa
-    return {
-        "schema": CALIBRATION_SCHEMA,
-        "judge": judge,
-        "served": list(served),
-        "prompt_sha256": None if judge == KEYWORD_JUDGE else judge_prompt_sha256(),
-        "labels_sha256": labels_sha256,
-        "when": when,
-        "min_kappa": min_kappa,
-        "kappa": kappa and {"value": kappa.value, "low": kappa.low, "high": kappa.high},
-        "items": found.items,
-        "confusion": {key: getattr(found, key) for key in CONFUSION},
-        "agreement": found.agreement,
-        "people_agreement": found.people_agreement,
-        "critical": {"false_passes": found.critical_false_passes, "fails": found.critical_fails},
-        "contradictions": found.contradictions,
-        "unreadable": found.unreadable,
-    }
 
 
 CONTAMINATION_PART_SCHEMA = "minieval/contamination-part/1"
@@ -5237,8 +5117,32 @@ def wrapped(text: str, first: str = "  - ", rest: str = "    ") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest) or [first.rstrip()]
 
 
-def _interval(interval: Interval | None) -> str:
-    return "(no interval)" if interval is None else f"({interval.low:.2f} to {interval.high:.2f})"
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _points(texts: Iterable[str]) -> list[str]:
+    """A list of texts for a terminal, each wrapped behind a dash."""
+    return [line for text in texts for line in wrapped(printable(text))]
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    """The lines under a title, or nothing at all where there is no line."""
+    body = list(lines)
+    return ["", title, *body] if body else []
+
+
+def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of cells that are Markdown already."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _interval(found: Interval | CorrectedRate | Kappa | None) -> str:
+    return "(no interval)" if found is None else f"({found.low:.2f} to {found.high:.2f})"
+
+
+def _share(passes: int, n: int) -> str:
+    return f"{passes} of {n} {_interval(wilson_interval(passes, n))}"
 
 
 def _usd(amount: Decimal | None) -> str:
@@ -5249,369 +5153,96 @@ def _milliseconds(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.0f} ms"
 
 
+def _marked(case: CaseResult | Pair) -> str:
+    return printable(case.id) + ("  (critical)" if case.critical else "")
+
+
 def _first_failure(samples: Sequence[Sample]) -> str:
     for sample in samples:
         if sample.error is not None:
             return printable(f"{sample.error[0]}: {sample.error[1]}")
         for result in sample.assertions:
             if not result.passed:
-                return f"{result.type}: {printable(shorten(result.detail, 300))}"
+                return printable(f"{result.type}: {shorten(result.detail, 300)}")
     return "passed"
-
-
-def _count_text(case: CaseResult) -> str:
-    n = len(case.samples)
-    return "" if n <= 1 else f"{case.passes} of {n} passed {_interval(wilson_interval(case.passes, n))}: "
 
 
 def failure_text(case: CaseResult) -> str:
     """k of N with its interval where there are samples, and the first thing that went wrong."""
-    return _count_text(case) + _first_failure(case.samples)
+    n = len(case.samples)
+    share = f"{case.passes} of {n} passed {_interval(wilson_interval(case.passes, n))}: "
+    return (share if n > 1 else "") + _first_failure(case.samples)
 
 
 def _case_lines(case: CaseResult) -> Iterator[str]:
-    mark = "ERROR" if case.verdict == ERROR else "FAIL"
-    critical = "  (critical)" if case.critical else ""
-    yield f"  {mark:5} {printable(case.id)}{critical}"
-    yield from wrapped(failure_text(case), "        ", "        ")
-    if case.why:
-        yield from wrapped("why: " + printable(case.why), "        ", "             ")
-    if case.owner:
-        yield f"        owner: {printable(case.owner)}"
-    if case.fixture.get("stages"):
-        yield from wrapped("runs: " + " > ".join(map(printable, case.fixture["stages"])), "        ")
+    """What a run says of a case: nothing where it passed."""
+    margin = " " * 8
+    if case.skip is not None:
+        yield from wrapped(f"{printable(case.id)}: {printable(shorten(case.skip, 300))}", "  skip  ", margin)
+    elif case.golden and case.samples:
+        yield f"  read  {printable(case.id)}: {quoted(case.samples[0].output or 'no answer')}"
+    elif case.samples and case.verdict != PASS:
+        yield f"  {'ERROR' if case.verdict == ERROR else 'FAIL':5} {_marked(case)}"
+        yield from wrapped(failure_text(case), margin, margin)
+        if case.why:
+            yield from wrapped("why: " + printable(case.why), margin, " " * 13)
+        if case.owner:
+            yield f"{margin}owner: {printable(case.owner)}"
+        if case.fixture.get("stages"):
+            yield from wrapped("runs: " + " > ".join(map(printable, case.fixture["stages"])), margin)
+
+
+def _rubric_line(run: Run, role: str = "") -> Iterator[str]:
+    found = rubric_rate(run)
+    if found is None:
+        return
+    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
+    text = f"{role}rubrics {found.passed} of {found.n} by a judge of kappa {kappa}"
+    if found.corrected is None:
+        yield f"{text}: too weak to correct for"
+    else:
+        yield f"{text}: corrected for its errors {found.corrected.rate:.2f} {_interval(found.corrected)}"
+
+
+def _run_notes(run: Run, summary: Summary) -> Iterator[str]:
+    yield from run.notes
+    for flag, count in sorted(summary.flags.items()):
+        yield f"{counted(count, 'answer')}: {flag.replace('_', ' ')}"
+    if summary.unreadable_judge:
+        yield f"judge replies that could not be read, failed: {summary.unreadable_judge}"
+    if summary.retried:
+        yield f"{counted(summary.retried, 'sample')} took more than one attempt"
+
+
+def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
+    if summary.samples > summary.cases and summary.pass_at_1 is not None:
+        yield f"pass@1 {float(summary.pass_at_1):.3f} over {counted(summary.samples, 'sample')}"
+    if summary.answered:
+        cost = f"cost {_usd(summary.cost_per_call_usd)} per call, {_usd(summary.total_cost_usd)} in all"
+        yield f"p95 latency {_milliseconds(summary.p95_latency_ms)}, {cost}"
+    yield from _rubric_line(run)
+    if run.judge and summary.judge_cost_usd:
+        yield f"judge cost {_usd(summary.judge_cost_usd)}"
+    passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
+    if run.incomplete:
+        unasked = counted(sum(not case.samples for case in gated(run)), "case")
+        yield from wrapped(f"incomplete: {printable(run.incomplete)}; {unasked} not asked", "", "")
+    if run.incomplete or summary.sample_errors:
+        failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked have no answer"
+        yield f"NO RESULT: {failed}; so far {passed}"
+    else:
+        yield f"{passed}, 95 % interval {_interval(summary.interval)}"
 
 
 def render_run(run: Run) -> str:
     """What a terminal shows after a run: failures only, the figures last."""
     summary = summarise(run)
     judge = f", judge {judge_name(run)}" if run.judge else ""
-    lines = [
-        f"{printable(run.suite_name)}: {printable(run.model)}, {counted(run.samples, 'sample')} a case{judge}"
-    ]
+    samples = f"{counted(run.samples, 'sample')} a case"
+    lines = [f"{printable(run.suite_name)}: {printable(run.model)}, {samples}{judge}"]
     for case in run.cases:
-        if case.skip is not None:
-            lines += wrapped(
-                f"{printable(case.id)}: {printable(shorten(case.skip, 300))}", "  skip  ", "        "
-            )
-        elif case.golden and case.samples:
-            lines.append(f"  read  {printable(case.id)}: {quoted(case.samples[0].output or 'no answer')}")
-        elif case.samples and case.verdict != PASS:
-            lines.extend(_case_lines(case))
-    lines.extend(_run_figures(run, summary))
-    return "\n".join(lines) + "\n"
-
-
-def _rubric_line(run: Run) -> Iterator[str]:
-    found = rubric_rate(run)
-    if found is None:
-        return
-    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
-    text = f"rubrics {found.passed} of {found.n} by a judge of kappa {kappa}"
-    if found.corrected is None:
-        yield f"{text}: too weak to correct for"
-    else:
-        rate, low, high = found.corrected
-        yield f"{text}: corrected for its errors {rate:.2f} ({low:.2f} to {high:.2f})"
-
-
-def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
-    for note in run.notes:
-        yield from wrapped(printable(note))
-    for flag, count in sorted(summary.flags.items()):
-        yield f"  - {counted(count, 'answer')}: {printable(flag).replace('_', ' ')}"
-    if summary.unreadable_judge:
-        yield f"  - judge replies that could not be read, failed: {summary.unreadable_judge}"
-    if summary.retried:
-        yield f"  - {counted(summary.retried, 'sample')} took more than one attempt"
-    if summary.samples > summary.cases and summary.pass_at_1 is not None:
-        yield f"pass@1 {float(summary.pass_at_1):.3f} over {counted(summary.samples, 'sample')}"
-    if summary.answered:
-        yield (
-            f"p95 latency {_milliseconds(summary.p95_latency_ms)}, "
-            f"cost {_usd(summary.cost_per_call_usd)} per call, {_usd(summary.total_cost_usd)} in all"
-        )
-    yield from _rubric_line(run)
-    if run.judge and summary.judge_cost_usd:
-        yield f"judge cost {_usd(summary.judge_cost_usd)}"
-    passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
-    if not run.incomplete and not summary.sample_errors:
-        yield f"{passed}, 95 % interval {_interval(summary.interval)}"
-        return
-    if run.incomplete:
-        unasked = sum(not case.samples for case in gated(run))
-        yield from wrapped(
-            f"incomplete: {printable(run.incomplete)}; {counted(unasked, 'case')} not asked", "", ""
-        )
-    yield (
-        f"NO RESULT: {summary.sample_errors} of {counted(summary.samples, 'sample')} asked have no answer; "
-        f"so far {passed}"
-    )
-
-
-def _side(role: str, run: Run, summary: Summary) -> str:
-    of = f"{summary.passed:3} of {summary.cases}"
-    label = "95 % interval " if role == "baseline" else ""
-    return f"{role:10} {shorten(printable(run.model), 24):24} {of}  {label}{_interval(summary.interval)}"
-
-
-def _answer(case: CaseResult, n: int) -> Sample:
-    """The sample to show: the first one that failed, else the first."""
-    shown = [sample for sample in case.samples[:n] if sample.verdict != PASS]
-    return (shown or list(case.samples))[0]
-
-
-def _flip_lines(pair: Pair) -> Iterator[str]:
-    count = f"  {pair.passed_before} to {pair.passed_after} of {pair.n}" if pair.n > 1 else ""
-    yield f"  {printable(pair.id)}{'  (critical)' if pair.critical else ''}{count}"
-    for role, case in (("baseline", pair.baseline), ("candidate", pair.candidate)):
-        sample = _answer(case, pair.n)
-        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 62)}"
-        if sample.verdict != PASS:
-            yield from wrapped(_first_failure([sample]), " " * 15, " " * 15)
-    if pair.candidate.why:
-        yield from wrapped("why        " + printable(pair.candidate.why), "    ", " " * 15)
-
-
-def _comparison_lines(report: GateReport) -> Iterator[str]:
-    found, pairs = report.comparison, report.pairing.pairs
-    lost, won = len(found.regressed), len(found.improved)
-    yield f"{len(pairs)} pairs: {lost} regressed, {won} improved, {len(pairs) - lost - won} unchanged"
-    test = {MCNEMAR: "McNemar exact", SIGN_FLIP: "sign-flip exact"}.get(found.test, "no test")
-    yield (
-        f"effect {float(found.effect):+.2f} {_interval(found.interval)}, {test} "
-        f"{p_text(found.p, report.policy.alpha)}"
-    )
-
-
-def _sight_lines(report: GateReport) -> Iterator[str]:
-    pairs, policy = len(report.pairing.pairs), report.policy
-    units, floor = report.comparison.units, min_discordant_for(report.policy.alpha)
-    if not pairs:
-        return
-    if units < floor:
-        text = f"{counted(units, 'group')} of cases: with fewer than {floor} no drop, however large, is significant"
-        yield from wrapped(text if units < pairs else text.replace("group", "pair"), "sight  ", "       ")
-        return
-    missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
-    least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
-    seen = (
-        "no drop, however large,"
-        if least is None
-        else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
-    )
-    yield from wrapped(
-        f"{pairs} cases at one sample{'' if units == pairs else ', were they not grouped'}: a true 20-point "
-        f"drop is accepted {missed:.0%} of the time, or more where cases also improve; "
-        f"{seen} is seen with power 0.8",
-        "sight  ",
-        "       ",
-    )
-
-
-def _budget_lines(report: GateReport) -> Iterator[str]:
-    policy, after = report.policy, report.after
-    if policy.max_p95_latency_ms is not None:
-        n = len(after.latencies_ms)
-        slow = sum(value > policy.max_p95_latency_ms for value in after.latencies_ms)
-        yield (
-            f"p95 latency {_milliseconds(after.p95_latency_ms)}, budget {policy.max_p95_latency_ms:g} ms, "
-            f"slow {slow} of {n}"
-        )
-    if policy.max_cost_per_call_usd is not None:
-        yield f"cost {_usd(after.cost_per_call_usd)} per call, budget ${policy.max_cost_per_call_usd:g}"
-
-
-def _tag_lines(report: GateReport) -> Iterator[str]:
-    for tag, count, effect in report.tag_effects:
-        yield f"  {printable(tag):24} {count:4} cases  effect {float(effect):+.2f}"
-
-
-def render_gate(report: GateReport) -> str:
-    """A gate report for people, the verdict last and plain."""
-    lines = [f"gate: {printable(report.candidate.suite_name)}"]
-    lines.append(_side("baseline", report.baseline, report.before))
-    lines.append(_side("candidate", report.candidate, report.after))
-    lines.extend(_comparison_lines(report))
-    lines.extend(_sight_lines(report))
-    lines.extend(_budget_lines(report))
-    for role, run in (("baseline ", report.baseline), ("candidate ", report.candidate)):
-        lines.extend(role + line for line in _rubric_line(run))
-    sections: Sequence[tuple[str, Iterable[str]]] = (
-        ("regressed", (line for pair in report.comparison.regressed for line in _flip_lines(pair))),
-        ("improved", (line for pair in report.comparison.improved for line in _flip_lines(pair))),
-        ("by tag", _tag_lines(report)),
-        ("notes", (line for note in report.notes for line in wrapped(note))),
-        ("because", (line for r in report.reasons for line in wrapped(f"{r.kind}: {r.text}"))),
-    )
-    for title, content in sections:
-        body = list(content)
-        if body:
-            lines += ["", title, *body]
-    lines += ["", verdict_line(report)]
-    return "\n".join(lines) + "\n"
-
-
-def verdict_line(report: GateReport) -> str:
-    """The last line of a gate: decision and verdict."""
-    return f"{report.decision} (quality: {report.verdict})"
-
-
-def render_gates(reports: Sequence[GateReport]) -> str:
-    """Several candidates: each report, then a table, one line a candidate."""
-    if len(reports) == 1:
-        return render_gate(reports[0])
-    text = "\n".join(render_gate(report) for report in reports)
-    rows = [
-        f"{r.decision:12} {shorten(printable(r.candidate.model), 24):24} {float(r.comparison.effect):+.2f} {r.verdict}"
-        for r in reports
-    ]
-    return text + "\n" + "\n".join(rows) + "\n"
-
-
-def render_gate_markdown(report: GateReport) -> str:
-    """The report for a pull request or a step summary: the verdict first, then the evidence."""
-    lines = [f"### {report.decision}: quality {report.verdict}", ""]
-    lines += ["| | model | passed | interval |", "|---|---|---|---|"]
-    for role, run, summary in (
-        ("baseline", report.baseline, report.before),
-        ("candidate", report.candidate, report.after),
-    ):
-        lines.append(
-            f"| {role} | {markdown_text(run.model)} | {summary.passed} of {summary.cases} "
-            f"| {_interval(summary.interval)} |"
-        )
-    lines += ["", *_comparison_lines(report), " ".join(line.strip() for line in _sight_lines(report)), ""]
-    lines += [f"- **{reason.kind}**: {markdown_text(reason.text, 600)}" for reason in report.reasons]
-    flips = [("regressed", p) for p in report.comparison.regressed]
-    flips += [("improved", p) for p in report.comparison.improved]
-    if flips:
-        lines += ["", "| case | | baseline | candidate |", "|---|---|---|---|"]
-    for word, pair in flips:
-        cells = [markdown_text(_answer(case, pair.n).output or "") for case in pair[:2]]
-        mark = " (critical)" if pair.critical else ""
-        lines.append(f"| {markdown_text(pair.id)}{mark} | {word} | {cells[0]} | {cells[1]} |")
-    lines += ["", *(f"- {markdown_text(note, 600)}" for note in report.notes), ""]
-    return "\n".join(lines) + "\n"
-
-
-def render_plan(plan: Plan) -> str:
-    """How many cases the gate's own rule needs, or why none would do."""
-    head = (
-        f"one sample a case: a drop of {plan.drop * 100:g} points, {plan.discordance * 100:g} % of cases changing, "
-        f"alpha {plan.alpha:g}, minimum effect {plan.min_effect:g}"
-    )
-    if plan.needed is not None:
-        verdict = f"{plan.needed} cases show it with power {plan.power:g}"
-    elif plan.min_effect >= plan.drop:
-        verdict = (
-            "never: a true drop equal to the minimum effect is measured below it half of the time, "
-            "however many cases there are; lower min_effect"
-        )
-    else:
-        verdict = f"more than {PLAN_HORIZON} cases"
-    lines = [*wrapped(head, "", ""), *wrapped(verdict, "", "")]
-    if plan.suite_cases is not None:
-        short = None if plan.needed is None else plan.needed - plan.suite_cases
-        lines += [f"the suite has {plan.suite_cases}" + (f": {short} short" if short and short > 0 else "")]
-    lines += wrapped(
-        "More samples a case average out the noise of sampling; they do not add cases, and do not help "
-        "where a model answers a case alike every time.", "", "",
-    )  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
-def render_false_alarms(found: FalseAlarms, samples: int) -> str:
-    """How often the policy rejects an unchanged model, by cause."""
-    rate = found.rejected / found.trials
-    error = math.sqrt(rate * (1 - rate) / found.trials)
-    lines = wrapped(
-        f"an unchanged model is not accepted in {rate:.1%} of {found.trials} simulated gates "
-        f"(standard error {error:.1%}), {counted(samples, 'sample')} a case",
-        "",
-        "",
-    )
-    lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
-    if found.never_failed:
-        lines += wrapped(
-            f"{counted(found.never_failed, 'case')} never failed in what was observed, and so never does "
-            f"here: with {found.fewest} samples a true pass rate of {0.05 ** (1 / found.fewest):.2f} can look "
-            "like that; give more runs",
-            "",
-            "",
-        )
-    return "\n".join(lines) + "\n"
-
-
-def render_ledger(report: LedgerReport) -> str:
-    """The decision table, blocked cases first, the decision last."""
-    order = {BLOCK: 0, QUARANTINE: 1, MERGE: 2}
-    lines = []
-    for d in sorted(report.decisions, key=lambda d: order[d.decision]):
-        rate = f"{d.passes} of {d.runs} {_interval(d.interval)}" if d.runs else ""
-        lines.append(f"{d.decision.upper():10} {printable(shorten(d.case, 30)):24} {rate:24} {d.state}")
-        if d.decision != MERGE or d.reason != "passed every run":
-            lines += wrapped(printable(d.reason), " " * 11, " " * 11)
-    for note in report.notes:
-        lines += wrapped(note)
-    if report.blocks:
-        lines += ["", "because", *(line for text in report.blocks for line in wrapped(printable(text)))]
-    return "\n".join([*lines, "", report.decision.upper()]) + "\n"
-
-
-def render_ledger_markdown(report: LedgerReport) -> str:
-    """The decision table for a pull request."""
-    lines = [f"### ledger: {report.decision.upper()}", "", "| case | passes | state | decision | why |"]
-    lines.append("|---|---|---|---|---|")
-    for d in report.decisions:
-        cells = [
-            markdown_text(d.case),
-            f"{d.passes} of {d.runs}",
-            d.state,
-            d.decision,
-            markdown_text(d.reason),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {markdown_text(text, 600)}" for text in (*report.blocks, *report.notes))]
-    return "\n".join(lines) + "\n"
-
-
-def render_ledger_junit(report: LedgerReport, timestamp: str) -> str:
-    """The decisions as JUnit XML: quarantined cases are skipped, blocked ones fail."""
-    outcomes = {MERGE: "pass", QUARANTINE: "skipped", BLOCK: "failure"}
-    cases = [
-        JUnitCase(d.case, outcomes[d.decision], f"{d.passes} of {d.runs} passed: {d.state}: {d.reason}")
-        for d in report.decisions
-    ]
-    outcome = "failure" if report.blocks else "pass"
-    verdict = JUnitCase("minieval ledger", outcome, report.decision, "\n".join(report.blocks))
-    return render_junit("minieval ledger", "", timestamp, [*cases, verdict])
-
-
-_TRIAL_MARKS = {CAUGHT: "x", SURVIVED: "!", NOT_APPLICABLE: "."}
-
-
-def render_proof(proof: Proof) -> str:
-    """Which faults each case caught (x), let pass (!) or cannot meet (.), the score last."""
-    lines = [f"{index:2}  {entry.name}: {entry.stands_for}" for index, entry in enumerate(FAULTS.values(), 1)]
-    lines += ["", " " * 27 + "".join(f"{index:3}" for index in range(1, len(FAULTS) + 1))]
-    by_case: dict[str, list[Trial]] = {}
-    for trial in proof.trials:
-        by_case.setdefault(trial.case, []).append(trial)
-    for case, trials in by_case.items():
-        marks = "".join(f"{_TRIAL_MARKS[trial.outcome]:>3}" for trial in trials)
-        lines.append(f"{printable(shorten(case, 40)):27}{marks}")
-    survivors = [trial for trial in proof.trials if trial.outcome == SURVIVED]
-    if survivors:
-        lines += ["", "survived (the case passes this answer)"]
-        lines += [f"  {printable(t.case)}: {t.fault}: {quoted(t.planted)}" for t in survivors]
-    lines += [line for note in proof.notes for line in wrapped(printable(note))]
-    if proof.complaints:
-        lines += ["", "because", *(line for text in proof.complaints for line in wrapped(printable(text)))]
-    applicable = sum(trial.outcome != NOT_APPLICABLE for trial in proof.trials)
-    verdict = "NOT PROVED" if proof.complaints else "PROVED"
-    lines += ["", f"{verdict}: {applicable - len(survivors)} of {applicable} planted faults caught"]
-    return "\n".join(lines) + "\n"
+        lines += _case_lines(case)
+    return _text([*lines, *_points(_run_notes(run, summary)), *_run_figures(run, summary)])
 
 
 def render_rescore(old: Run, new: Run) -> str:
@@ -5619,47 +5250,141 @@ def render_rescore(old: Run, new: Run) -> str:
     before = {case.id: case.verdict for case in old.cases}
     flips = [case for case in new.cases if case.verdict != before.get(case.id)]
     lines = [f"  {printable(case.id)}: {before.get(case.id)} to {case.verdict}" for case in flips]
-    return "\n".join([*lines, f"{len(flips)} of {len(new.cases)} cases flipped"]) + "\n"
+    return _text([*lines, f"{len(flips)} of {len(new.cases)} cases flipped"])
 
 
-def render_calibration(found: Calibration, judge: str, min_kappa: float) -> str:
-    """How far a judge agrees with people, the verdict last."""
-    human_fails, human_passes = found.judge_only + found.both_fail, found.both_pass + found.human_only
-    rates = (
-        ("false passes", found.judge_only, human_fails),
-        ("false fails", found.human_only, human_passes),
-        ("false passes on critical items", found.critical_false_passes, found.critical_fails),
+def verdict_line(report: GateReport) -> str:
+    """The last line of a gate: decision and verdict."""
+    return f"{report.decision} (quality: {report.verdict})"
+
+
+def _reasons(report: GateReport) -> list[str]:
+    return [f"{reason.kind}: {reason.text}" for reason in report.reasons]
+
+
+def _shown_sample(case: CaseResult, n: int) -> Sample:
+    """The sample to show: the first one that failed, else the first."""
+    return next((sample for sample in case.samples[:n] if sample.verdict != PASS), case.samples[0])
+
+
+def _side_lines(report: GateReport) -> Iterator[str]:
+    for role, run, summary in gate_sides(report):
+        label = "95 % interval " if role == "baseline" else ""
+        passed = f"{summary.passed:3} of {summary.cases}  {label}{_interval(summary.interval)}"
+        yield f"{role:10} {shorten(printable(run.model), 24):24} {passed}"
+
+
+def _comparison_lines(report: GateReport) -> Iterator[str]:
+    found, pairs = report.comparison, len(report.pairing.pairs)
+    lost, won = len(found.regressed), len(found.improved)
+    yield f"{pairs} pairs: {lost} regressed, {won} improved, {pairs - lost - won} unchanged"
+    test = {MCNEMAR: "McNemar exact", SIGN_FLIP: "sign-flip exact"}.get(found.test, "no test")
+    p = p_text(found.p, report.policy.alpha)
+    yield f"effect {float(found.effect):+.2f} {_interval(found.interval)}, {test} {p}"
+
+
+def _sight_lines(report: GateReport) -> list[str]:
+    """How large a drop this number of cases could have shown."""
+    pairs, policy, units = len(report.pairing.pairs), report.policy, report.comparison.units
+    floor = min_discordant_for(policy.alpha)
+    if not pairs:
+        return []
+    if units < floor:
+        what = counted(units, "pair" if units == pairs else "group of cases")
+        return wrapped(
+            f"{what}: with fewer than {floor} no drop, however large, is significant", "sight  ", "       "
+        )
+    missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
+    least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
+    unseen = "no drop, however large,"
+    if least is not None:
+        unseen = f"nothing under {math.ceil(least * 100 - 1e-9)} points"
+    grouped = "" if units == pairs else ", were they not grouped"
+    drop = f"{pairs} cases at one sample{grouped}: a true 20-point drop is accepted {missed:.0%} of the time"
+    return wrapped(
+        f"{drop}, or more where cases also improve; {unseen} is seen with power 0.8", "sight  ", "       "
     )
-    lines = [
-        f"judge {printable(judge)} on {found.items} labelled items",
-        f"{'':20}{'people pass':>12}{'people fail':>12}",
-        f"{'judge passes':20}{found.both_pass:12}{found.judge_only:12}",
-        f"{'judge fails':20}{found.human_only:12}{found.both_fail:12}",
-        f"agreement {found.agreement:.2f}",
+
+
+def _budget_lines(report: GateReport) -> Iterator[str]:
+    policy, after = report.policy, report.after
+    if policy.max_p95_latency_ms is not None:
+        slow = sum(value > policy.max_p95_latency_ms for value in after.latencies_ms)
+        budget = f"budget {policy.max_p95_latency_ms:g} ms, slow {slow} of {len(after.latencies_ms)}"
+        if len(after.latencies_ms) < CALLS_THAT_BOUND_P95:
+            budget += f" (under {CALLS_THAT_BOUND_P95} calls bound nothing)"
+        yield f"p95 latency {_milliseconds(after.p95_latency_ms)}, {budget}"
+    if policy.max_cost_per_call_usd is not None:
+        yield f"cost {_usd(after.cost_per_call_usd)} per call, budget ${policy.max_cost_per_call_usd:g}"
+
+
+def _flip_lines(pair: Pair) -> Iterator[str]:
+    margin = " " * 15
+    count = f"  {pair.passed_before} to {pair.passed_after} of {pair.n}" if pair.n > 1 else ""
+    yield f"  {_marked(pair)}{count}"
+    for role, case in (("baseline", pair.baseline), ("candidate", pair.candidate)):
+        sample = _shown_sample(case, pair.n)
+        yield f"    {role:9}  {quoted(sample.output or '(not kept)', 62)}"
+        if sample.verdict != PASS:
+            yield from wrapped(_first_failure([sample]), margin, margin)
+    if pair.candidate.why:
+        yield from wrapped("why        " + printable(pair.candidate.why), "    ", margin)
+
+
+def render_gate(report: GateReport) -> str:
+    """A gate report for people, the verdict last and plain."""
+    lines = [f"gate: {printable(report.candidate.suite_name)}", *_side_lines(report)]
+    lines += [*_comparison_lines(report), *_sight_lines(report), *_budget_lines(report)]
+    for role, run, _ in gate_sides(report):
+        lines += _rubric_line(run, f"{role} ")
+    for word, pairs in (("regressed", report.comparison.regressed), ("improved", report.comparison.improved)):
+        lines += _section(word, (line for pair in pairs for line in _flip_lines(pair)))
+    tags = [f"  {printable(t):24} {n:4} cases  effect {float(e):+.2f}" for t, n, e in report.tag_effects]
+    lines += _section("by tag", tags)
+    lines += _section("notes", _points(report.notes))
+    lines += _section("because", _points(_reasons(report)))
+    return _text([*lines, "", verdict_line(report)])
+
+
+def render_gates(reports: Sequence[GateReport]) -> str:
+    """Each candidate's report; of several also a table, one line a candidate."""
+    texts = [render_gate(report) for report in reports]
+    rows = []
+    for report in reports:
+        model, effect = shorten(printable(report.candidate.model), 24), float(report.comparison.effect)
+        rows.append(f"{report.decision:12} {model:24} {effect:+.2f} {report.verdict}")
+    return "\n".join([*texts, _text(rows)] if len(reports) > 1 else texts)
+
+
+def render_gate_markdown(report: GateReport) -> str:
+    """The report for a pull request or a step summary: the verdict first, then the evidence."""
+    sides = [
+        (role, markdown_text(run.model), f"{summary.passed} of {summary.cases}", _interval(summary.interval))
+        for role, run, summary in gate_sides(report)
     ]
-    if found.people_agreement is not None:
-        lines.append(f"people agree with each other {found.people_agreement:.2f}: the ceiling")
-    lines += [f"{word} {k} of {n} {_interval(wilson_interval(k, n))}" for word, k, n in rates]
-    if found.unreadable:
-        lines.append(f"{found.unreadable} unreadable replies, counted as failed")
-    if found.contradictions:
-        lines.append(f"the judge contradicted itself on {found.contradictions} items")
-    for entry in found.disagreements:
-        word = "passed" if entry.passed else "failed"
-        lines += wrapped(
-            f"judge {word}, people not: {quoted(entry.item.output)}: {printable(entry.verdicts[0].reason)}"
+    lines = [f"### {report.decision}: quality {report.verdict}", ""]
+    lines += _markdown_table(("", "model", "passed", "interval"), sides)
+    lines += ["", *_comparison_lines(report), " ".join(line.strip() for line in _sight_lines(report)), ""]
+    lines += [f"- **{reason.kind}**: {markdown_text(reason.text, 600)}" for reason in report.reasons]
+    flips = [
+        (
+            markdown_text(pair.id) + (" (critical)" if pair.critical else ""),
+            "regressed" if pair.difference < 0 else "improved",
+            *(markdown_text(_shown_sample(case, pair.n).output or "") for case in pair[:2]),
         )
-    if found.kappa is None:
-        return (
-            "\n".join([*lines, "", "kappa is undefined: the labels, or the judge, know one class only"])
-            + "\n"
-        )
-    kappa = found.kappa
-    word = "at or above" if kappa.value >= min_kappa else "BELOW"
-    verdict = (
-        f"kappa {kappa.value:.2f} ({kappa.low:.2f} to {kappa.high:.2f}), {word} --min-kappa {min_kappa:g}"
-    )
-    return "\n".join([*lines, "", verdict]) + "\n"
+        for pair in (*report.comparison.regressed, *report.comparison.improved)
+    ]
+    if flips:
+        lines += ["", *_markdown_table(("case", "", "baseline", "candidate"), flips)]
+    return _text([*lines, "", *(f"- {markdown_text(note, 600)}" for note in report.notes), ""])
+
+
+def workflow_annotations(report: GateReport, limit: int = 10) -> list[str]:
+    """GitHub workflow commands: at most ten, unable to carry another command."""
+    title = command_data(f"minieval: {report.decision}", is_property=True)
+    level = {ACCEPT: "notice", REJECT: "error", INCONCLUSIVE: "warning"}[report.decision]
+    texts = _reasons(report) or [verdict_line(report)]
+    return [f"::{level} title={title}::{command_data(text)}" for text in texts[:limit]]
 
 
 def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results file") -> str:
@@ -5668,20 +5393,138 @@ def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results f
         return text
     if limit < 200:
         return ""
-    lines, used = text.split("\n"), 0
-    for kept, line in enumerate(lines):
-        used += len(line.encode("utf-8", "replace")) + 1
-        if used > limit - 100:
-            return "\n".join(lines[:kept]) + f"\n\n... {len(lines) - kept} more lines, see the {more}\n"
-    return text
+    lines = text.split("\n")
+    ends = itertools.accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines)
+    kept = sum(end <= limit - 100 for end in ends)
+    return _text([*lines[:kept], "", f"... {len(lines) - kept} more lines, see the {more}"])
 
 
-def workflow_annotations(report: GateReport, limit: int = 10) -> list[str]:
-    """GitHub workflow commands: at most ten, unable to carry another command."""
-    title = command_data(f"minieval: {report.decision}", is_property=True)
-    level = {ACCEPT: "notice", REJECT: "error", INCONCLUSIVE: "warning"}[report.decision]
-    texts = [f"{reason.kind}: {reason.text}" for reason in report.reasons] or [verdict_line(report)]
-    return [f"::{level} title={title}::{command_data(text)}" for text in texts[:limit]]
+_NEVER = (
+    "never: a true drop equal to the minimum effect is measured below it half of the time, however many "
+    "cases there are; lower min_effect"
+)
+_MORE_SAMPLES = (
+    "More samples a case average out the noise of sampling; they do not add cases, and do not help where "
+    "a model answers a case alike every time."
+)
+
+
+def render_plan(plan: Plan) -> str:
+    """How many cases the gate's own rule needs, or why none would do."""
+    drop, changing = f"{plan.drop * 100:g} points", f"{plan.discordance * 100:g} %"
+    held = f"alpha {plan.alpha:g}, minimum effect {plan.min_effect:g}"
+    texts = [f"one sample a case: a drop of {drop}, {changing} of cases changing, {held}"]
+    if plan.needed is not None:
+        texts.append(f"{plan.needed} cases show it with power {plan.power:g}")
+    elif plan.min_effect < plan.drop:
+        texts.append(f"more than {PLAN_HORIZON} cases")
+    else:
+        texts.append(_NEVER)
+    if plan.suite_cases is not None:
+        short = (plan.needed or 0) - plan.suite_cases
+        texts.append(f"the suite has {plan.suite_cases}" + (f": {short} short" if short > 0 else ""))
+    return _text(line for text in [*texts, _MORE_SAMPLES] for line in wrapped(text, "", ""))
+
+
+def render_false_alarms(found: FalseAlarms, samples: int) -> str:
+    """How often the policy rejects an unchanged model, by cause."""
+    rate = found.rejected / found.trials
+    error = math.sqrt(rate * (1 - rate) / found.trials)
+    gates = (
+        f"{found.trials} simulated gates (standard error {error:.1%}), {counted(samples, 'sample')} a case"
+    )
+    lines = wrapped(f"an unchanged model is not accepted in {rate:.1%} of {gates}", "", "")
+    lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
+    if found.never_failed:
+        like = 0.05 ** (1 / found.fewest)
+        text = (
+            f"{counted(found.never_failed, 'case')} never failed in what was observed, and so never does here"
+        )
+        lines += wrapped(
+            f"{text}: with {found.fewest} samples a true pass rate of {like:.2f} can look alike", "", ""
+        )
+    return _text(lines)
+
+
+def render_ledger(report: LedgerReport) -> str:
+    """The decision table, blocked cases first, the decision last."""
+    lines = []
+    for d in sorted(report.decisions, key=lambda d: (BLOCK, QUARANTINE, MERGE).index(d.decision)):
+        rate = f"{d.passes} of {d.runs} {_interval(d.interval)}" if d.runs else ""
+        lines.append(f"{d.decision.upper():10} {printable(shorten(d.case, 30)):24} {rate:24} {d.state}")
+        if d.decision != MERGE or d.reason != "passed every run":
+            lines += wrapped(printable(d.reason), " " * 11, " " * 11)
+    lines += [*_points(report.notes), *_section("because", _points(report.blocks))]
+    return _text([*lines, "", report.decision.upper()])
+
+
+def render_ledger_markdown(report: LedgerReport) -> str:
+    """The decision table for a pull request."""
+    rows = [
+        (markdown_text(d.case), f"{d.passes} of {d.runs}", d.state, d.decision, markdown_text(d.reason))
+        for d in report.decisions
+    ]
+    table = _markdown_table(("case", "passes", "state", "decision", "why"), rows)
+    points = [f"- {markdown_text(text, 600)}" for text in (*report.blocks, *report.notes)]
+    return _text([f"### ledger: {report.decision.upper()}", "", *table, "", *points])
+
+
+_TRIAL_MARKS = {CAUGHT: "x", SURVIVED: "!", NOT_APPLICABLE: "."}
+
+
+def render_proof(proof: Proof) -> str:
+    """Which faults each case caught (x), let pass (!) or cannot meet (.), the score last."""
+    marks: dict[str, str] = {}
+    for trial in proof.trials:
+        marks[trial.case] = marks.get(trial.case, "") + f"{_TRIAL_MARKS[trial.outcome]:>3}"
+    outcomes = Counter(trial.outcome for trial in proof.trials)
+    lines = [f"{n:2}  {entry.name}: {entry.stands_for}" for n, entry in enumerate(FAULTS.values(), 1)]
+    lines += ["", " " * 27 + "".join(f"{n:3}" for n in range(1, len(FAULTS) + 1))]
+    lines += [f"{printable(shorten(case, 40)):27}{row}" for case, row in marks.items()]
+    survived = [
+        f"  {printable(trial.case)}: {trial.fault}: {quoted(trial.planted)}"
+        for trial in proof.trials
+        if trial.outcome == SURVIVED
+    ]
+    lines += _section("survived (the case passes this answer)", survived)
+    lines += [*_points(proof.notes), *_section("because", _points(proof.complaints))]
+    verdict = "NOT PROVED" if proof.complaints else "PROVED"
+    planted = outcomes[CAUGHT] + outcomes[SURVIVED]
+    return _text([*lines, "", f"{verdict}: {outcomes[CAUGHT]} of {planted} planted faults caught"])
+
+
+def _calibration_lines(found: Calibration, judge: str) -> Iterator[str]:
+    yield f"judge {printable(judge)} on {found.items} labelled items"
+    yield f"{'':20}{'people pass':>12}{'people fail':>12}"
+    yield f"{'judge passes':20}{found.both_pass:12}{found.judge_only:12}"
+    yield f"{'judge fails':20}{found.human_only:12}{found.both_fail:12}"
+    yield f"agreement {found.agreement:.2f}"
+    if found.people_agreement is not None:
+        yield f"people agree with each other {found.people_agreement:.2f}: the ceiling"
+    yield f"false passes {_share(found.judge_only, found.judge_only + found.both_fail)}"
+    yield f"false fails {_share(found.human_only, found.human_only + found.both_pass)}"
+    yield f"false passes on critical items {_share(found.critical_false_passes, found.critical_fails)}"
+    if found.unreadable:
+        yield f"{found.unreadable} unreadable replies, counted as failed"
+    if found.contradictions:
+        yield f"the judge contradicted itself on {found.contradictions} items"
+    for entry in found.disagreements:
+        word = "passed" if entry.passed else "failed"
+        reason = printable(entry.verdicts[0].reason)
+        yield from wrapped(f"judge {word}, people not: {quoted(entry.item.output)}: {reason}")
+
+
+def render_calibration(found: Calibration, judge: str, min_kappa: float) -> str:
+    """How far a judge agrees with people, the verdict last."""
+    verdict = "kappa is undefined: the labels, or the judge, know one class only"
+    if found.kappa is not None:
+        word = "at or above" if found.kappa.value >= min_kappa else "BELOW"
+        kappa = f"kappa {found.kappa.value:.2f} {_interval(found.kappa)}"
+        verdict = f"{kappa}, {word} --min-kappa {min_kappa:g}"
+    return _text([*_calibration_lines(found, judge), "", verdict])
+
+
+_OUTCOMES = {FAIL: "failure", ERROR: "error", MERGE: "pass", QUARANTINE: "skipped", BLOCK: "failure"}
 
 
 class JUnitCase(NamedTuple):
@@ -5694,86 +5537,86 @@ class JUnitCase(NamedTuple):
     seconds: float = 0.0
 
 
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """The names as XML can hold them, a second `x` as `x (2)`."""
+    taken: set[str] = set()
+    for name in names:
+        tries = (name if n == 1 else f"{name} ({n})" for n in itertools.count(1))
+        free = next(each for each in map(xml_text, tries) if each not in taken)
+        taken.add(free)
+        yield free
+
+
 def render_junit(suite: str, file: str, timestamp: str, cases: Sequence[JUnitCase]) -> str:
     """JUnit XML: counts on both levels, nothing that XML 1.0 forbids, seconds without exponent."""
     counts = Counter(case.outcome for case in cases)
-    attributes = {
-        "name": xml_text(suite),
-        "tests": str(len(cases)),
-        "failures": str(counts["failure"]),
-        "errors": str(counts["error"]),
-        "skipped": str(counts["skipped"]),
-        "time": f"{sum(case.seconds for case in cases):.3f}",
-    }
-    root = ElementTree.Element("testsuites", attributes)
-    top = ElementTree.SubElement(root, "testsuite", {**attributes, "timestamp": xml_text(timestamp[:19])})
+    figures = {"name": xml_text(suite), "tests": str(len(cases))}
+    for key, outcome in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        figures[key] = str(counts[outcome])
+    figures["time"] = f"{sum(case.seconds for case in cases):.3f}"
+    root = ElementTree.Element("testsuites", figures)
+    top = ElementTree.SubElement(root, "testsuite", {**figures, "timestamp": xml_text(timestamp[:19])})
     classname = re.sub(r"[./\\\s]+", "_", xml_text(suite))
     where = {"classname": classname, "file": xml_text(file.replace("\\", "/"))}
-    taken: set[str] = set()
-    for case in cases:
-        tries = (case.name if n == 1 else f"{case.name} ({n})" for n in itertools.count(1))
-        name = next(name for name in map(xml_text, tries) if name not in taken)
-        taken.add(name)
-        element = ElementTree.SubElement(
-            top, "testcase", {**where, "name": name, "time": f"{case.seconds:.3f}"}
-        )
+    for case, name in zip(cases, _unique(case.name for case in cases)):
+        own = {**where, "name": name, "time": f"{case.seconds:.3f}"}
+        element = ElementTree.SubElement(top, "testcase", own)
         if case.outcome != "pass":
+            kind = {} if case.outcome == "skipped" else {"type": case.outcome}
             message = xml_text(shorten(case.message, 2_000))
-            child = ElementTree.SubElement(element, case.outcome, {"message": message})
-            child.text = xml_text(shorten(case.body, 8_000)) if case.body else None
-            if case.outcome != "skipped":
-                child.set("type", case.outcome)
-    ElementTree.indent(root) if hasattr(ElementTree, "indent") else None
+            child = ElementTree.SubElement(element, case.outcome, {"message": message, **kind})
+            child.text = xml_text(shorten(case.body, 8_000)) or None
+    ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-_OUTCOMES = {PASS: "pass", FAIL: "failure", ERROR: "error", SKIPPED: "skipped"}
-
-
-def junit_case(case: CaseResult) -> JUnitCase:
+def _junit_case(case: CaseResult) -> JUnitCase:
     """A case of a run as a testcase."""
-    latencies = [sample.latency_ms or 0.0 for sample in case.samples]
-    seconds = sum(latencies) / 1000
-    if case.golden and case.skip is None:
-        return JUnitCase(case.id, "skipped", "golden: for people to read", "", seconds)
-    if case.skip is not None:
-        return JUnitCase(case.id, "skipped", case.skip, "", seconds)
+    found = JUnitCase(case.id, seconds=sum(sample.latency_ms or 0.0 for sample in case.samples) / 1000)
+    if case.skip is not None or case.golden:
+        return found._replace(outcome="skipped", message=case.skip or "golden: for people to read")
     if case.verdict == PASS:
-        return JUnitCase(case.id, seconds=seconds)
-    sample = _answer(case, len(case.samples)) if case.samples else Sample(0)
-    body = [failure_text(case), "", "answer:", sample.output or "(none)"]
-    body += [f"why: {case.why}"] if case.why else []
-    return JUnitCase(case.id, _OUTCOMES[case.verdict], failure_text(case), "\n".join(body), seconds)
+        return found
+    message, outcome = failure_text(case), _OUTCOMES[case.verdict]
+    answer = _shown_sample(case, len(case.samples)).output if case.samples else None
+    body = [message, "", "answer:", answer or "(none)", *([f"why: {case.why}"] if case.why else [])]
+    return found._replace(outcome=outcome, message=message, body="\n".join(body))
 
 
 def render_run_junit(run: Run) -> str:
     """A run as JUnit XML, one testcase a case."""
-    return render_junit(run.suite_name, run.suite_path, run.started, [junit_case(c) for c in run.cases])
-
-
-def gate_junit_cases(report: GateReport) -> list[JUnitCase]:
-    """The candidate's cases, quarantined ones skipped, and the gate's verdict as one of its own."""
-    waived = {pair.id for pair in report.pairing.quarantined}
-    cases = []
-    for case in report.candidate.cases:
-        found = junit_case(case)
-        if case.id in waived:
-            found = found._replace(outcome="skipped", message="quarantined: " + failure_text(case))
-        cases.append(found)
-    reasons = "\n".join(f"{reason.kind}: {reason.text}" for reason in report.reasons)
-    outcome = "pass" if report.decision == ACCEPT else "failure"
-    name = "minieval gate" if report.candidate.model == "" else f"minieval gate: {report.candidate.model}"
-    return [*cases, JUnitCase(name, outcome, verdict_line(report), reasons)]
+    cases = [_junit_case(case) for case in run.cases]
+    return render_junit(run.suite_name, run.suite_path, run.started, cases)
 
 
 def render_gate_junit(reports: Sequence[GateReport]) -> str:
-    """Gate reports as JUnit XML; with several candidates the names carry the model."""
+    """The candidates' cases as JUnit XML, each gate's verdict a testcase of its own. With several
+    candidates the names carry the model."""
     cases = []
     for report in reports:
-        prefix = f"{report.candidate.model}: " if len(reports) > 1 else ""
-        cases += [case._replace(name=prefix + case.name) for case in gate_junit_cases(report)]
+        run, waived = report.candidate, {pair.id for pair in report.pairing.quarantined}
+        prefix = f"{run.model}: " if len(reports) > 1 else ""
+        for case in run.cases:
+            found = _junit_case(case)
+            if case.id in waived:
+                found = found._replace(outcome="skipped", message="quarantined: " + failure_text(case))
+            cases.append(found._replace(name=prefix + case.id))
+        name = prefix + "minieval gate" + (f": {run.model}" if run.model else "")
+        outcome = "pass" if report.decision == ACCEPT else "failure"
+        cases.append(JUnitCase(name, outcome, verdict_line(report), "\n".join(_reasons(report))))
     first = reports[0].candidate
     return render_junit(first.suite_name, first.suite_path, first.started, cases)
+
+
+def render_ledger_junit(report: LedgerReport, timestamp: str) -> str:
+    """The decisions as JUnit XML: quarantined cases are skipped, blocked ones fail."""
+    cases = [
+        JUnitCase(d.case, _OUTCOMES[d.decision], f"{d.passes} of {d.runs} passed: {d.state}: {d.reason}")
+        for d in report.decisions
+    ]
+    name, blocks = "minieval ledger", "\n".join(report.blocks)
+    cases.append(JUnitCase(name, _OUTCOMES[report.decision], report.decision, blocks))
+    return render_junit(name, "", timestamp, cases)
 
 
 def _leak_text(case: CaseLeak) -> str:
