@@ -453,7 +453,8 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
 
     With `decimals` numbers with a fraction or an exponent are `Decimal`, else `float`.
     Refused with `JsonError`: NaN and Infinity, a float beyond the range, duplicate keys,
-    nesting that Python's stack cannot hold, more than 4,300 digits, empty text. A lone surrogate escape is kept. With
+    nesting that Python's stack cannot hold, more than 4,300 digits, empty text. A lone surrogate
+    escape is kept. With
     `lenient_strings` a string may hold a raw newline, which judges often write.
 
     >>> parse_json('{"a": [1, 2.50]}', decimals=True)
@@ -3403,7 +3404,8 @@ def _critical_honesty(given: GateInput) -> Iterator[str]:
             rule = "allows no failure" if bar == pair.n else f"asks for {bar}"
             yield (
                 f"{printable(pair.id)}: {pair.passed_after} of {pair.n}, baseline {pair.passed_before} of "
-                f"{pair.n}: critical {rule}; this alone {alone} a change (Fisher {p_text(p, given.policy.alpha, 2)})"
+                f"{pair.n}: critical {rule}; this alone {alone} a change "
+                f"(Fisher {p_text(p, given.policy.alpha, 2)})"
             )
 
 
@@ -3833,7 +3835,8 @@ def settled(case: LedgerCase) -> bool:
 
 
 def _case_decision(
-    name: str, case: LedgerCase, ledger: Ledger, baseline: Ledger | None, least: int, entry: Quarantine | None,
+    name: str, case: LedgerCase, ledger: Ledger, baseline: Ledger | None, least: int,
+    entry: Quarantine | None,
     today: str,
 ) -> tuple[str, str, str]:  # fmt: skip
     """(state, decision, reason) by the table of the design, first fitting row first."""
@@ -3898,7 +3901,8 @@ def check_ledger(
         blocks.append(f"{counted(len(blocked), 'case')} in the table above: {names(blocked)}")
     if len(unowned) > budget:
         blocks.append(
-            f"{counted(len(unowned), 'flaky case')} without a quarantine entry ({names(d.case for d in unowned)}), "
+            f"{counted(len(unowned), 'flaky case')} without a quarantine entry "
+            f"({names(d.case for d in unowned)}), "
             f"the budget is {budget}"
         )
     notes = [] if baseline else ["there is no baseline ledger: known gaps and changes cannot be told"]
@@ -4114,7 +4118,7 @@ def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
     """The proof, also held against a version of the application: the broken one must turn a case
     red, the fixed one none."""
     note = f"{version} version: {len(red)} cases red" + (f" ({names(red)})" if red else "")
-    wrong = version == "broken" and not red or version == "fixed" and bool(red)
+    wrong = bool(red) if version == "fixed" else not red
     complaints = (*proof.complaints, note) if wrong else proof.complaints
     return replace(proof, notes=(*proof.notes, note), complaints=complaints)
 
@@ -4326,7 +4330,7 @@ _VANISHING = re.compile(  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation 
 )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _spaced(char: str) -> str:
     """A folded character as it goes into words: as it is, as a word of its own, or as a separator."""
     if _VANISHING.match(char):
@@ -6651,7 +6655,7 @@ class ExecProvider:
 
     endpoint = "program"
     dropped: tuple[str, ...] = ()
-    request: dict[str, Any] = {}
+    request: Mapping[str, Any] = types.MappingProxyType({})
 
     def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
         self._words = shlex.split(line, posix=os.name != "nt")
@@ -6815,7 +6819,7 @@ def run_calls(
                     break
                 done.put((call, ask_one(call)))
             done.put(None)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  it is raised again in the main thread
             done.put(error)
 
     running = min(workers, len(calls))
@@ -8511,7 +8515,7 @@ def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
     except KeyboardInterrupt:
         tell(world, "minieval: interrupted")
         code = EXIT_INTERRUPTED
-    except Exception:
+    except Exception:  # noqa: BLE001  the one error boundary
         write_stream(world.stderr, traceback.format_exc())
         tell(world, f"minieval {__version__}: this is a bug in minieval, not a verdict on the model")
         code = EXIT_BUG

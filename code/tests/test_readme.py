@@ -177,11 +177,7 @@ class Shell:
     def _call(self, words: list[str]) -> tuple[str, int]:
         terminal = io.StringIO()
         world = dataclasses.replace(
-            main.real_world(),
-            stdout=terminal,
-            stderr=terminal,
-            stdin=io.StringIO(),
-            environ=self._environ,
+            main.real_world(), stdout=terminal, stderr=terminal, stdin=io.StringIO(), environ=self._environ
         )
         here = os.getcwd()
         os.chdir(self._folder)
@@ -389,6 +385,19 @@ class Tables(unittest.TestCase):
                 words = shlex.split(command, comments=True)
                 if words != ["COMMAND", "--help"]:
                     main.build_parser().parse_args(words)
+
+    def test_the_case_that_the_prompt_shows_is_one_that_prove_accepts(self) -> None:
+        prompt = (OUTPUTS / "prompt-write-eval-cases.md").read_text(encoding="utf-8")
+        cases = next(block for block in blocks(prompt) if block.language == "json")
+        with tempfile.TemporaryDirectory() as folder:
+            suite = Path(folder, "suite.json")
+            suite.write_text(
+                '{"name": "s", "prompt": "{{input}}", "cases": ' + "\n".join(cases.lines) + "}", "utf-8"
+            )
+            told = io.StringIO()
+            world = dataclasses.replace(main.real_world(), stdout=told, stderr=told)
+            code = main.main(["prove", "--suite", str(suite), "--strict"], world)
+        self.assertEqual(code, 0, told.getvalue())
 
     def test_every_setting_of_the_hook_and_the_workflow_is_described(self) -> None:
         shipped = CODE / "fixtures" / "init"

@@ -116,10 +116,14 @@ class Lab:
         labels = FIXTURES / "human-labels.jsonl"
         measure = ["calibrate", "--labels", str(labels), "--judge", "keyword", "--min-kappa", "0"]
         self.must(*measure, "--out", self.path("judge.json"))
+        train = ["contamination", "--suite", self.path("suite.json"), "--part", "--shard", "1/2"]
+        corpus = str(FIXTURES / "train-sample.jsonl")
+        self.must(*train, "--out", self.path("part.json"), "--train", corpus)
         update = ["baseline", "update", "--baseline", self.path("log.json"), "--reason", "r"]
         self.must(*update, "--candidate", self.path("base.json"))
         names = ("base.json", "ledger.json", "judge.json")
         self.results, self.ledger, self.record = (read(folder / name) for name in names)
+        self.part = read(folder / "part.json")
         self.decision = read(folder / "log.json.decisions.jsonl")
         self.labels, self.trained = rows(labels), rows(FIXTURES / "train-sample.jsonl")
         self.junits = [path.read_text("utf-8") for path in sorted((FIXTURES / "junit").rglob("*.xml"))]

@@ -7,7 +7,6 @@ import random
 
 from fuzz_lab import HEADERS, REPLIES, STATUSES, Input, Lab, http, target
 from mutations import json_bytes, mangled, mutated, mutated_json, mutated_lines, mutated_xml
-from rehearsal import m
 
 
 def variant(rng: random.Random, *variants: list[str]) -> list[str]:
@@ -161,13 +160,22 @@ def decision_logs(lab: Lab, rng: random.Random) -> Input:
     return data, run
 
 
-if hasattr(m, "add_contamination"):
+@target(2)
+def training(lab: Lab, rng: random.Random) -> Input:
+    data = mutated_lines(lab.trained, lab.trained, rng)
+    more = variant(
+        rng, [], ["--json", "--n", "1", "--skip-bad"], ["--results", lab.path("base.json"), "--n", "2"]
+    )
+    argv = ["contamination", "--suite", lab.path("suite.json"), *more, "--train"]
+    return data, lambda data: lab.check(*argv, lab.write("x.jsonl", data))
 
-    @target(2)
-    def training(lab: Lab, rng: random.Random) -> Input:
-        data = mutated_lines(lab.trained, lab.trained, rng)
-        argv = ["contamination", "--suite", lab.path("suite.json"), "--train"]
-        return data, lambda data: lab.check(*argv, lab.write("x.jsonl", data))
+
+@target(1)
+def parts(lab: Lab, rng: random.Random) -> Input:
+    """Shards of a contamination check, to be merged."""
+    data = mutated_json(lab.part, lab.results, rng)
+    argv = ["contamination", "--suite", lab.path("suite.json"), "--json", "merge", lab.path("part.json")]
+    return data, lambda data: lab.check(*argv, lab.write("x.json", data))
 
 
 @target(3)

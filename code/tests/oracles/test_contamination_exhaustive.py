@@ -7,22 +7,18 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import test_contamination as unit
+from test_contamination import assert_exact, assert_word_rule
 
 
 class ExhaustiveTest(unittest.TestCase):
     def test_every_code_point_in_context(self) -> None:
-        for point in range(1, 0x110000):
-            char = chr(point)
-            text = f"a{char}b {char} Z{char}{char}\u0301 \u4e2d{char}<\u0338"
-            if unit.main.words(text) != unit.slow_words(text):
-                self.fail(f"U+{point:04X}: {unit.main.words(text)}, not {unit.slow_words(text)}")
+        assert_word_rule(self, range(1, 0x110000))
 
     def test_thousands_of_random_corpora(self) -> None:
-        unit.ExactnessTest.check(self, range(20_000, 26_000))
+        assert_exact(self, range(20_000, 26_000))
 
     def test_a_hundred_random_corpora_with_two_processes(self) -> None:
-        unit.ExactnessTest.check(self, range(30_000, 30_100), processes=2, blocks=False)
+        assert_exact(self, range(30_000, 30_100), processes=2)
 
 
 if __name__ == "__main__":

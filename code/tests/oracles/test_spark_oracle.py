@@ -31,18 +31,12 @@ class SparkTest(unittest.TestCase):
         ask = [{"type": "contains", "value": "x"}]
         cases = [
             {"id": "leaked", "input": LEAK, "assert": ask},
-            {
-                "id": "clean",
-                "input": "words that no file of this corpus holds at all",
-                "assert": ask,
-            },
+            {"id": "clean", "input": "words that no file of this corpus holds at all", "assert": ask},
         ]
         suite = {"name": "s", "prompt": "{{input}}", "cases": cases}
         self.suite, self.corpus = self.path("suite.json"), self.path("corpus.jsonl")
         Path(self.suite).write_text(json.dumps(suite))
-        rows = [
-            {"text": f"filler number {i} " + (LEAK if i % 100 == 7 else "")} for i in range(900)
-        ]
+        rows = [{"text": f"filler number {i} " + (LEAK if i % 100 == 7 else "")} for i in range(900)]
         Path(self.corpus).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def path(self, name: str) -> str:
@@ -57,12 +51,7 @@ class SparkTest(unittest.TestCase):
     def test_piped_partitions_merge_to_what_one_process_finds(self) -> None:
         from pyspark import SparkConf, SparkContext
 
-        conf = (
-            SparkConf()
-            .setMaster("local[2]")
-            .setAppName("minieval")
-            .set("spark.ui.enabled", "false")
-        )
+        conf = SparkConf().setMaster("local[2]").setAppName("minieval").set("spark.ui.enabled", "false")
         context = SparkContext(conf=conf)
         try:
             context.setLogLevel("ERROR")
@@ -75,12 +64,12 @@ class SparkTest(unittest.TestCase):
             context.stop()
         parts = self.path("parts/part-00000")
         self.assertGreaterEqual(len(Path(parts).read_text().splitlines()), 4)
-        merged = self.minieval("merge", "--suite", self.suite, parts)
+        merged = self.minieval("merge", parts, "--suite", self.suite)
         whole = self.minieval("--suite", self.suite, "--train", self.corpus)
         for case in (*merged["cases"], *whole["cases"]):
             del case["places"]  # lines of a partition here, of the file there
         self.assertEqual(merged, whole)
-        self.assertEqual(whole["cases"][0]["lines"], 9)
+        self.assertEqual(whole["cases"][0]["times"], 9)
 
 
 if __name__ == "__main__":
