@@ -6655,9 +6655,9 @@ class ExecProvider:
 
     endpoint = "program"
     dropped: tuple[str, ...] = ()
-    request: Mapping[str, Any] = types.MappingProxyType({})
 
     def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
+        self.request: dict[str, Any] = {}
         self._words = shlex.split(line, posix=os.name != "nt")
         if not self._words:
             raise UsageError("--exec: needs a command")
@@ -7098,7 +7098,7 @@ def check_judge(suite: Suite, judge: str | None) -> None:
     rubrics = [(case.id, a.value) for case in asked for a in case.assertions if a.base_type == "rubric"]
     if rubrics and judge is None:
         listed = names(dict(rubrics))
-        raise UsageError(f"{listed} have rubrics: name a judge, --judge MODEL or --judge keyword")
+        raise UsageError(f"{listed}: rubrics need a judge, --judge MODEL or --judge keyword")
     mute = [name for name, rubric in rubrics if not rubric_phrases(rubric)]
     if judge == KEYWORD_JUDGE and mute:
         raise UsageError(f"{names(mute)}: the keyword judge needs a phrase in quotes in the rubric")
@@ -7179,14 +7179,16 @@ def fail_fast_cases(suite: Suite, baseline: str | None) -> frozenset[str]:
     return frozenset(c.id for c in suite.cases if c.critical and c.id in passed and not c.min_pass)
 
 
-def _notes(suite: Suite, options: RunOptions, provider: Provider, cases: Sequence[CaseResult]) -> list[str]:
-    notes = [f"the endpoint does not take {name}: asked without it" for name in provider.dropped]
+def _notes(suite: Suite, options: RunOptions, lane: Lane, cases: Sequence[CaseResult]) -> list[str]:
+    notes = [f"the endpoint does not take {name}: asked without it" for name in lane.provider.dropped]
     thinking = sum(THINKING in sample.flags for case in cases for sample in case.samples)
     if thinking and not suite.strip_thinking:
         graded = counted(thinking, "answer")
         notes.append(f'<think> blocks are graded with {graded}; "thinking": "strip" drops them')
     if options.judge in options.lanes:
         notes.append("the judge is the model under test: it grades itself")
+    if suite.policy.max_cost_per_call_usd is not None and lane.model not in suite.prices:
+        notes.append("the suite has a cost budget and no price for this model: a gate must refuse it")
     return [*notes, *suite.warnings]
 
 
@@ -7202,7 +7204,7 @@ def _finished_run(
         policy=suite.policy, request=provider.request, judge=judge_document(options),
         samples=options.samples, concurrency=options.jobs, started=session.started, finished=utc(world),
         environment=environment(world) if lane.journal else {}, calibration=calibration,
-        notes=tuple(_notes(suite, options, provider, cases)),
+        notes=tuple(_notes(suite, options, lane, cases)),
         incomplete=None if complete else session.stop.reason or "not all was asked",
     )  # fmt: skip
 
@@ -7678,8 +7680,11 @@ DEMO_VERDICTS = {
 
 
 def shipped(*path: str) -> str:
-    """A suite or fixture that lies beside this file."""
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), *path)
+    """A suite or fixture that lies beside this file. Raises UsageError where the file lies alone."""
+    found = os.path.join(os.path.dirname(os.path.abspath(__file__)), *path)
+    if not os.path.exists(found):
+        raise UsageError(f"{found}: is not there: this command needs the folders beside minieval's own file")
+    return found
 
 
 @command("demo", "", option("--out", "folder for the files (default: a new temporary folder)"))
@@ -7717,8 +7722,9 @@ next
   1. try it         python3 evals/minieval.py prove --suite evals/suite.json --strict
   2. the hook       git config core.hooksPath .githooks
                     git add evals .github && git add --chmod=+x .githooks/pre-push
-  3. your endpoint  MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY in the environment; on GitHub the
-                    variables MODEL_BASE_URL, MODEL_NAME and BASELINE_MODEL, the secret MODEL_API_KEY
+  3. your endpoint  MODEL_BASE_URL, MODEL_NAME and MODEL_API_KEY in the
+                    environment; on GitHub the variables MODEL_BASE_URL,
+                    MODEL_NAME and BASELINE_MODEL, the secret MODEL_API_KEY
   4. your cases     replace those of evals/suite.json; say in `why` what breaks for whom
 """
 

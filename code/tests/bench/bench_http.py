@@ -32,11 +32,7 @@ ANSWER = json.dumps(
         "object": "chat.completion",
         "model": "m",
         "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "6443"},
-            }
+            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "6443"}}
         ],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     }

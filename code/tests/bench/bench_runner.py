@@ -46,7 +46,7 @@ def calls(bars: Bars, folder: Path, rounds: int) -> None:
     """A thousand calls that cost nothing, then 50 ms each."""
     where, answers = suite(folder, CALLS)
     jobs = ("-j", str(JOBS))
-    bare, ours, slow, start = [], [], [], []
+    bare, ours, slow, start, floor = [], [], [], [], []
     with stub(where, answers) as url:
         for _ in range(rounds):
             bare.append(timed([*BARE, url, str(CALLS), str(JOBS)], folder))
@@ -56,12 +56,15 @@ def calls(bars: Bars, folder: Path, rounds: int) -> None:
             slow.append(ask(where, url, folder / "r.json", *jobs))
             dry = [*PROGRAM, "run", "--suite", where, "--model", "m", "--dry-run"]
             start.append(timed(dry, folder))
+            floor.append(timed([*BARE, url, "0", str(JOBS)], folder))
     for name, rows in (("bare loop", bare), ("run", ours)):
         wall, cpu = median(rows, "wall_s"), median(rows, "cpu_s")
         print(f"  {name}: wall {wall:.2f} s, CPU {cpu:.2f} s, peak {median(rows, 'peak_mb'):.0f} MB")
     for column, word in (("cpu_s", "CPU"), ("wall_s", "wall")):
         ratio = statistics.median(getattr(a, column) / getattr(b, column) for a, b in zip(ours, bare))
         bars.at_most(f"1,000 calls at 0 ms, -j {JOBS}: {word}, times the bare loop", ratio, 1.6)
+        net = (median(ours, column) - median(start, column)) / (median(bare, column) - median(floor, column))
+        print(f"  the same without start-up (a dry run; the bare loop with no call): {net:.2f}")
     bars.at_most("  peak memory", max(row.peak_mb for row in ours), 60, " MB")
     rounds_s = -(-CALLS // JOBS) * 0.05
     bar = 1.15 * rounds_s + median(start, "wall_s")

@@ -59,7 +59,7 @@ def failure_of(run: Runner, data: bytes) -> Failure | None:
     if text is None:
         return None
     frames = re.findall(r'File "[^"]*main\.py", line (\d+), in (\S+)\n\s*(.*)', text)
-    errors = re.findall(r"^[A-Za-z_.]+(?:Error|Exception)\b.*", text, re.MULTILINE)
+    errors = re.findall(r"^(?!Traceback)[A-Za-z_][\w.]*(?::.*)?$", text, re.MULTILINE)
     line = errors[-1] if errors else text
     place = f"{frames[-1][1]}: {frames[-1][2]}" if frames else ""
     shown = " <- ".join(f"{name}:{number}" for number, name, _ in reversed(frames[-6:]))

@@ -64,7 +64,7 @@ def assertions(lab: Lab, rng: random.Random) -> Input:
     known = [item for case in lab.suite["cases"] for item in case.get("assert", [])]
     output = rng.choice([*ODD_TEXTS, '{"a": 1}', "ok 42", "[" * 600, "1e5000", "−1,536.5 %"])
     data = json_bytes(mutated(rng.choice(known), known, rng), rng)
-    return data, pure(lambda text: _check(json.loads(text), output))
+    return data, pure(lambda text: _check(m.parse_json(text), output))
 
 
 TEXT_READERS: tuple[Callable[[str], Any], ...] = (

@@ -47,12 +47,7 @@ def passes(rng: random.Random, samples: int, rate: float) -> int:
 
 
 def several_samples(
-    rng: random.Random,
-    n: int,
-    samples: int,
-    shape: tuple[float, float],
-    drop: float,
-    sizes: tuple[int, ...],
+    rng: random.Random, n: int, samples: int, shape: tuple[float, float], drop: float, sizes: tuple[int, ...]
 ) -> Draw:
     """Cases with rates from a beta law, in groups; a share `drop` of these loses everything."""
     layout = [group for group in range(n) for _ in range(sizes[group % len(sizes)])][:n]
@@ -121,9 +116,7 @@ def kappa_rows(rng: random.Random) -> list[Row]:
     ]
 
 
-def corrected_draw(
-    rng: random.Random, n: int, labels: int, rate: float, sens: float, spec: float
-) -> Draw:
+def corrected_draw(rng: random.Random, n: int, labels: int, rate: float, sens: float, spec: float) -> Draw:
     def draw() -> bool | None:
         passed = passes(rng, n, rate * sens + (1 - rate) * (1 - spec))
         true_pass, true_fail = passes(rng, labels, sens), passes(rng, labels, spec)
@@ -142,12 +135,7 @@ def corrected_rows(rng: random.Random) -> list[Row]:
             corrected_draw(rng, n, labels, rate, sens, spec),
         )
         for n, labels in ((50, 20), (200, 20), (200, 100))
-        for rate, sens, spec in (
-            (0.5, 0.9, 0.8),
-            (0.9, 0.95, 0.9),
-            (0.7, 0.8, 0.7),
-            (0.97, 0.98, 0.9),
-        )
+        for rate, sens, spec in ((0.5, 0.9, 0.8), (0.9, 0.95, 0.9), (0.7, 0.8, 0.7), (0.97, 0.98, 0.9))
     ]
 
 
