@@ -4311,6 +4311,7 @@ def rubric_rate(run: Run) -> RubricRate | None:
 # ==================================================================================================
 
 CONTAMINATION_SCHEMA = "minieval/contamination/1"
+CONTAMINATION_PART_SCHEMA = "minieval/contamination-part/1"
 SHOWN_PLACES = 5
 LARGE_SUITE_WORDS = 200_000  # from here on seeds of four words pay for themselves
 BLOCK_WORDS = 1 << 12  # searched at once: few enough for the processor's cache
@@ -4381,11 +4382,8 @@ def _grams(found: Sequence[bytes], n: int) -> list[bytes]:
 
 
 def index_cases(cases: Iterable[Case], n: int) -> SuiteIndex:
-    """The index of a suite. A case is one sequence of words, its input then its reference.
-
-    The suite's prompt is no part of a case: text that all cases share is not leakage.
-    A case of fewer than n words is one n-gram.
-    """
+    """The index of a suite. A case is one sequence of words, its input then its reference, without
+    the suite's prompt: what all cases share is no leak. With fewer than n words it is one n-gram."""
     known: dict[bytes, bytes] = {}  # one object per distinct word
     split = {
         case.id: [known.setdefault(word, word) for word in words(f"{case.input}\n{case.reference or ''}")]
@@ -4446,10 +4444,7 @@ class Scanner:
             self.search(len(self._found) - self.index.n + 1)
 
     def search(self, own: int | None = None, ahead: Sequence[bytes] = ()) -> None:
-        """Counts the n-grams that start in the first `own` words (default: all), and drops those.
-
-        `ahead` are words that follow, in which n-grams may end.
-        """
+        """Counts the n-grams that start in the first `own` words (or all) and may end in `ahead`."""
         own = len(self._found) if own is None else own
         found, lines = self._found, self._lines
         found += ahead
@@ -4534,7 +4529,7 @@ class CaseLeak:
     flagged: bool
     times: int  # how often its most frequent n-gram was found
     places: list[str]  # first files and lines of its n-grams
-    passage: str  # the longest all of whose n-grams were found
+    passage: str  # the longest in which every n-gram was found, be it in one place or in several
 
 
 @dataclass(frozen=True)
@@ -4556,8 +4551,7 @@ def assess_contamination(
     """A case is flagged when the share of its distinct n-grams that was found is at the threshold."""
     cases = [_case_leak(index, tally, name, threshold) for name in index.cases]
     flagged = [case.id for case in cases if case.flagged]
-    unflagged = index.cases.keys() - flagged
-    clean = [case.verdict for case in results or () if case.id in unflagged]
+    clean = [case.verdict for case in results or () if case.id in index.cases and case.id not in flagged]
     score = None if results is None else (clean.count(PASS), len(clean))
     return ContaminationReport(suite, index.n, threshold, cases, flagged, dict(tally.counts), score)
 
@@ -4570,11 +4564,10 @@ def _case_leak(index: SuiteIndex, tally: Tally, name: str, threshold: float) -> 
     stretches = itertools.groupby(range(len(grams)), lambda start: grams[start] in hits)
     longest = max((list(starts) for known, starts in stretches if known), key=len, default=[])
     passage = b" ".join(found[longest[0] : longest[-1] + index.n]).decode() if longest else ""
-    places = sorted({tally.places[gram] for gram in hits})[:SHOWN_PLACES]
-    shown = [f"{path}:{line}" for path, line in places]
+    places = [f"{path}:{line}" for path, line in sorted({tally.places[gram] for gram in hits})]
     times = max((tally.times[gram] for gram in hits), default=0)
     flagged = share is not None and share >= threshold
-    return CaseLeak(name, len(hits), total, share, flagged, times, shown, passage)
+    return CaseLeak(name, len(hits), total, share, flagged, times, places[:SHOWN_PLACES], passage)
 
 
 # ==================================================================================================
@@ -5069,9 +5062,6 @@ def last_decision(text: str) -> tuple[str, str] | None:
     return any_text_field("when", record.get("when")), any_text_field("reason", record.get("reason"))
 
 
-CONTAMINATION_PART_SCHEMA = "minieval/contamination-part/1"
-
-
 def part_document(suite: str, shard: object, corpus: str, tally: Tally) -> dict[str, Any]:
     """The tally of some of a corpus. `suite` and `corpus` are digests that all parts agree on."""
     hits = {gram.decode(): [times, *tally.places[gram]] for gram, times in tally.times.items()}
@@ -5095,7 +5085,7 @@ def merge_parts(suite: str, parts: Sequence[Mapping[str, Any]]) -> Tally:
         shards = sorted(tuple(part["shard"]) for part in parts if part["shard"])
         if any(part["suite"] != suite for part in parts):
             raise UsageError("a part was made with another suite or another --n")
-        if shards and shards != [(i + 1, len(parts)) for i in range(len(parts))]:
+        if shards not in ([], [(i + 1, len(parts)) for i in range(len(parts))]):
             raise UsageError(f"shards {shards}: each of one number of shards is needed, once")
         if shards and len({part["corpus"] for part in parts}) > 1:
             raise UsageError("the shards divide different lists of files (paths and sizes)")
@@ -5627,24 +5617,22 @@ def _leak_text(case: CaseLeak) -> str:
     if case.share is None:
         return "no words to look for"
     grams = f"{100 * case.share:.0f} % ({case.matched} of {case.total} n-grams)"
-    passage = counted(len(case.passage.split()), "word")
-    return f"{grams}, found {counted(case.times, 'time')}, longest passage {passage}"
+    row = counted(len(case.passage.split()), "word")
+    return f"{grams}, {row} in a row, found {counted(case.times, 'time')}"
 
 
 def render_contamination(report: ContaminationReport) -> str:
     """The report for people."""
     counts = Counter(report.counts)
-    read = f"{counted(counts['records'], 'record')}, {counted(counts['words'], 'word')}"
-    lines = [
-        f"contamination of {printable(report.suite)}: {read}, n = {report.n}, threshold {report.threshold:g}"
-    ]
+    read = f"{counted(counts['records'], 'record')}, {counted(counts['words'], 'word')}, n = {report.n}"
+    lines = [f"contamination of {printable(report.suite)}: {read}, threshold {report.threshold:g}"]
     for case in report.cases:
+        places, mark = printable(", ".join(case.places)), "FLAGGED" if case.flagged else "       "
         if case.matched or case.share is None:
-            mark = "FLAGGED" if case.flagged else "       "
             lines.append(f"  {mark} {printable(case.id)}: {_leak_text(case)}")
         if case.matched:
             lines += wrapped(quoted(case.passage, 160), " " * 10, " " * 10)
-            lines.append(f"{'':10}at {printable(', '.join(case.places))}")
+            lines.append(f"{'':10}first at {places}")
     if counts["bad"]:
         lines.append(f"{counted(counts['bad'], 'bad line')} skipped")
     if report.clean_score:
@@ -5659,10 +5647,10 @@ def render_contamination(report: ContaminationReport) -> str:
 def render_contamination_junit(report: ContaminationReport, file: str, timestamp: str) -> str:
     """The report as JUnit XML, one testcase a case."""
     cases = [
-        JUnitCase(case.id, message=_leak_text(case), body="\n".join(case.places)) for case in report.cases
+        JUnitCase(case.id, "failure" if case.flagged else "pass", _leak_text(case), "\n".join(case.places))
+        for case in report.cases
     ]
-    marked = [case._replace(outcome="failure") if case.name in report.flagged else case for case in cases]
-    return render_junit(report.suite, file, timestamp, marked)
+    return render_junit(report.suite, file, timestamp, cases)
 
 
 # ==================================================================================================
@@ -5976,7 +5964,7 @@ def environment(world: World) -> dict[str, Any]:
 # 24. Training files
 # ==================================================================================================
 
-RANGE_BYTES = 16 << 20  # a plain file is read in ranges of about this size, one task each
+RANGE_BYTES = 8 << 20  # a plain file is read in ranges of about this size, one task each
 PIECE_BYTES = 1 << 16  # of a long line of plain text
 _UNPACK: Mapping[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -6022,8 +6010,9 @@ def list_tasks(patterns: Sequence[str], suite: str, world: World) -> list[ScanTa
     """What is to be read, in order of path; each file once, the suite itself not at all."""
     chosen: dict[str, str] = {}
     for pattern in patterns:
-        there = pattern == "-" or os.path.exists(pattern)
-        matches = [pattern] if there else glob.glob(pattern, recursive=True)
+        matches = (
+            [pattern] if pattern == "-" or os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+        )
         if not matches:
             raise UsageError(f"--train {pattern}: no such file")
         for match in matches:
@@ -6042,7 +6031,7 @@ def _file_tasks(path: str) -> list[ScanTask]:
     with _opened(path, Tally()) as (stream, packed):
         size, cuts = os.path.getsize(path), [0]
         for at in range(RANGE_BYTES, 0 if packed else size, RANGE_BYTES):
-            stream.seek(max(at, cuts[-1]) - 1)
+            stream.seek(max(at, cuts[-1]))
             while stream.readline(PIECE_BYTES)[-1:] not in (b"\n", b""):
                 pass
             cuts.append(stream.tell())
@@ -6094,7 +6083,8 @@ def scan_corpus(
     index: SuiteIndex, tasks: Sequence[ScanTask], skip_bad: bool, processes: int, world: World
 ) -> Tally:
     """The tally of all tasks, the same for any number of processes; UsageError names a bad line."""
-    total, began, lines, done, shown = Tally(), world.clock(), 0, 0, 0
+    total, began, done, shown = Tally(), world.clock(), 0, 0
+    lines = _lines_before(tasks[0]) if tasks and tasks[0].start else 0  # a shard may begin in a file
     size = sum(task.stop - task.start for task in tasks if task.stop)
     stdin = getattr(world.stdin, "buffer", None)
     tallies: Iterator[Tally] = map(functools.partial(scan_task, index, stdin), tasks)
@@ -6104,10 +6094,7 @@ def scan_corpus(
             stack.callback(pool.shutdown, cancel_futures=True)
             tallies = pool.map(_scan_in_worker, tasks)
         for task in tasks:
-            if not task.start:
-                lines = 0
-            elif task is tasks[0]:  # a shard may begin within a file
-                lines = _lines_before(task)
+            lines = lines if task.start else 0
             try:
                 tally = next(tallies)
             except concurrent.futures.BrokenExecutor:

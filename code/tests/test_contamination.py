@@ -154,7 +154,6 @@ def assert_exact(test: unittest.TestCase, seeds: Sequence[int], processes: int =
                 report = scan(corpus.cases, corpus.n, corpus.path, processes)
                 got = [(c.matched, c.total, c.times, c.places, len(c.passage.split())) for c in report.cases]
                 test.assertEqual(got, brute_force(corpus.cases, corpus.n, corpus.documents))
-            os.remove(corpus.path)
 
 
 class ExactnessTest(unittest.TestCase):
@@ -187,8 +186,7 @@ class TrainingFilesTest(helpers.StubTestCase):
     def setUp(self) -> None:
         super().setUp()
         ask = {"assert": [{"type": "contains", "value": "x"}]}
-        other = "nobody ever wrote these words in this order before"
-        texts = {"leaked": LEAK, "clean": other}
+        texts = {"leaked": LEAK, "clean": "nobody ever wrote these words in this order before"}
         self.suite_path = self.suite([{"id": name, "input": text, **ask} for name, text in texts.items()])
 
     def write(self, name: str, data: str | bytes) -> str:

@@ -25,9 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import main
@@ -80,10 +80,8 @@ class Chain:
         return " ".join(out)
 
 
-def make_cases(chain: Chain, count: int) -> list[types.SimpleNamespace]:
-    return [
-        types.SimpleNamespace(id=str(i), input=chain.text(45), reference=chain.text(8)) for i in range(count)
-    ]
+def make_cases(chain: Chain, count: int) -> list[main.Case]:
+    return [main.Case(str(i), chain.text(45), (), "", reference=chain.text(8)) for i in range(count)]
 
 
 def write_corpus(path: str, paragraphs: list[str], mb: float, seed: int) -> None:
@@ -131,7 +129,7 @@ def scan(index: main.SuiteIndex, path: str, processes: int = 1) -> main.Tally:
     return main.scan_corpus(index, tasks, False, processes, quiet)
 
 
-def janitor_like(cases: list[types.SimpleNamespace], path: str, mb: float) -> float:
+def janitor_like(cases: list[main.Case], path: str, mb: float) -> float:
     """MB/s of the way of lm-evaluation-harness's Janitor without its C++ module.
 
     Every n-gram of the corpus with where it starts and ends, folded one by one, looked up in a set.
@@ -161,14 +159,14 @@ def janitor_like(cases: list[types.SimpleNamespace], path: str, mb: float) -> fl
     return done / 1e6 / (time.process_time() - began)
 
 
-def cpu_seconds(work, *args) -> float:
+def cpu_seconds(work: Callable[..., object], *args: Any) -> float:
     """Of this process: other work on the machine disturbs it less than the clock on the wall."""
     began = time.process_time()
     work(*args)
     return time.process_time() - began
 
 
-def seconds(work, *args) -> float:
+def seconds(work: Callable[..., object], *args: Any) -> float:
     began = time.perf_counter()
     work(*args)
     return time.perf_counter() - began

@@ -1,6 +1,6 @@
 """Rehearsed outages: a fifth of the calls failing in every scripted way, and nothing working at all.
 
-    python3 code/tests/bench/bench_outage.py [--cases 100]
+    python3 code/tests/bench/bench_outage.py [--cases 100] [--only partial|full]
 
 Partial: `run`, then `--resume` while a call is left without an answer, until the file is complete;
 its verdicts must be those of an undisturbed run, and its attempts what the stub must have seen.
@@ -178,12 +178,15 @@ def full(bars: Bars, root: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--only", choices=("partial", "full"))
     args = parser.parse_args()
     print(load())
     bars = Bars()
     with tempfile.TemporaryDirectory() as folder:
-        partial(bars, Path(folder), args.cases)
-        full(bars, Path(folder))
+        if args.only != "full":
+            partial(bars, Path(folder), args.cases)
+        if args.only != "partial":
+            full(bars, Path(folder))
     print(load())
     return bars.exit_code
 

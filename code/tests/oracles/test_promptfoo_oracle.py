@@ -34,9 +34,7 @@ def node_program() -> str | None:
     own = sorted(HERE.glob("node_modules/node-*/bin/node*"))
     for program in [*map(str, own), *filter(None, [shutil.which("node")])]:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            said = subprocess.run(
-                [program, "--version"], capture_output=True, text=True, timeout=60
-            )
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
             found = re.match(r"v(\d+)\.(\d+)\.", said.stdout)
             if found and (int(found[1]), int(found[2])) >= OLDEST_NODE:
                 return program
@@ -68,11 +66,7 @@ def quiet_environment(folder: pathlib.Path) -> dict[str, str]:
 
 def minieval(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(MAIN), *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
+        [sys.executable, str(MAIN), *arguments], capture_output=True, text=True, encoding="utf-8", timeout=120
     )
 
 
@@ -167,9 +161,7 @@ def minieval_grades(results: dict[str, Any], model: str) -> Grades:
     return grades
 
 
-def both_grades(
-    suite: pathlib.Path, answers: pathlib.Path, models: tuple[str, ...]
-) -> tuple[Grades, Grades]:
+def both_grades(suite: pathlib.Path, answers: pathlib.Path, models: tuple[str, ...]) -> tuple[Grades, Grades]:
     """What minieval and promptfoo find for every model and case of a suite."""
     ours: Grades = {}
     with tempfile.TemporaryDirectory() as name, stub_server(suite, answers) as base_url:
@@ -285,9 +277,7 @@ def hostile_suite() -> tuple[dict[str, Any], dict[str, Any]]:
         ("schema-fail", '{"{{ input }}": "{{{", "file://x": 3}'),
     ):
         answers[name] = answer
-        cases.append(
-            {"id": name, "input": name, "assert": [{"type": "json-schema", "value": schema}]}
-        )
+        cases.append({"id": name, "input": name, "assert": [{"type": "json-schema", "value": schema}]})
     for name, answer in (
         ("number-pass", "about 1,536 MiB of {{ memory }}"),
         ("number-fail", "IPv4, then 12.5%"),

@@ -31,11 +31,7 @@ POEM = "Write a short poem about the sea.\n\nTitle: {{input}}"
 
 def minieval(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(MAIN), *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
+        [sys.executable, str(MAIN), *arguments], capture_output=True, text=True, encoding="utf-8", timeout=300
     )
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 try:
     import pyspark
@@ -42,11 +43,11 @@ class SparkTest(unittest.TestCase):
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def minieval(self, *args: str) -> dict:
+    def minieval(self, *args: str) -> dict[str, Any]:
         command = [sys.executable, str(MAIN), "contamination", *args, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        return json.loads(done.stdout)
+        return dict(json.loads(done.stdout))
 
     def test_piped_partitions_merge_to_what_one_process_finds(self) -> None:
         from pyspark import SparkConf, SparkContext
