@@ -147,7 +147,7 @@ def janitor_like(cases: list[main.Case], path: str, mb: float) -> float:
         found = text.translate(fold).split()
         return [" ".join(found[at : at + N]) for at in range(len(found) - N + 1)]
 
-    dirty = {gram for case in cases for gram in grams(case.input + " " + case.reference)}
+    dirty = {gram for case in cases for gram in grams(case.input + " " + (case.reference or ""))}
     began, done, hits = time.process_time(), 0, 0
     with open(path, encoding="utf-8") as stream:
         for line in stream:
