@@ -7580,8 +7580,10 @@ JSON = switch("--json", "print JSON instead of text")
 JUNIT = option("--junit", "write JUnit XML here")
 MARKDOWN = option("--markdown", "write Markdown here")
 ENDPOINT = (
-    option("--base-url", "any OpenAI-compatible endpoint, with or without /v1"),
-    option("--api-key-env", "variable with the key (default OPENAI_API_KEY)", default="OPENAI_API_KEY"),
+    option("--base-url", "any OpenAI-compatible endpoint, with or without /v1 (default: MODEL_BASE_URL)"),
+    option(
+        "--api-key-env", "variable with the key (default OPENAI_API_KEY; with MODEL_BASE_URL, MODEL_API_KEY)"
+    ),
     option("--api-key-header", "header for the key (Azure: api-key)", default="Authorization"),
     repeated("--header", "another header, its value from a variable", metavar="NAME=ENVVAR"),
     option("--timeout", "seconds for a call with its retries (default 120)", type=seconds, default=120.0),
@@ -7620,6 +7622,15 @@ class Outputs:
 
 
 _Options = TypeVar("_Options", EndpointOptions, RunOptions, GateOptions, Outputs)
+
+
+def with_endpoint(args: argparse.Namespace, environ: Mapping[str, str]) -> argparse.Namespace:
+    """The arguments, an endpoint that no flag names taken from the environment, with its own key."""
+    from_environ = args.base_url is None and environ.get("MODEL_BASE_URL", "").strip() != ""
+    args.base_url = environ["MODEL_BASE_URL"] if from_environ else args.base_url
+    own_key = from_environ and environ.get("MODEL_API_KEY", "").strip() != ""
+    args.api_key_env = args.api_key_env or ("MODEL_API_KEY" if own_key else "OPENAI_API_KEY")
+    return args
 
 
 def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
@@ -7797,7 +7808,7 @@ def resume_command(options: RunOptions) -> str:
 )
 def cmd_run(args: argparse.Namespace, world: World) -> int:
     """Ask a suite of a model and score the answers. Exit 0 when all were given, whatever the pass rate."""
-    suite, options = load_suite(args.suite), options_of(RunOptions, args)
+    suite, options = load_suite(args.suite), options_of(RunOptions, with_endpoint(args, world.environ))
     if not options.lanes:
         raise UsageError("run needs --model NAME, or --exec CMD")
     if not evaluated(suite):
@@ -8232,7 +8243,7 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     """Measure a judge against people's labels. Exit 1 when kappa is too low, or the judge is silent."""
     items, outputs = load(args.labels, parse_labels), options_of(Outputs, args)
     outputs.prepare(args.labels)
-    session = Session(options_of(EndpointOptions, args), world)
+    session = Session(options_of(EndpointOptions, with_endpoint(args, world.environ)), world)
     judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
     asked = [item for item in items for _ in range(args.repeats)]
     with contextlib.closing(session), concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

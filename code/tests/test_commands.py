@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -36,6 +37,20 @@ class CommandTest(StubTestCase):
     def test_the_tour_is_no_when_a_verdict_is_not_as_scripted(self) -> None:
         with mock.patch.dict(m.DEMO_VERDICTS, {"ops-v2-large": ("ACCEPT", "improved")}):
             self.assert_says(run("demo", "--out", self.path("tour")), 1)
+
+    def test_an_endpoint_that_no_flag_names_comes_from_the_environment_with_its_own_key(self) -> None:
+        url, keys = "http://from-environ/v1", {"MODEL_API_KEY": "m", "OPENAI_API_KEY": "o"}
+        for flags, environ, found in (
+            ({}, {"MODEL_BASE_URL": url, **keys}, (url, "MODEL_API_KEY")),
+            ({}, {"MODEL_BASE_URL": url, "OPENAI_API_KEY": "o"}, (url, "OPENAI_API_KEY")),
+            ({"api_key_env": "AZ"}, {"MODEL_BASE_URL": url, **keys}, (url, "AZ")),
+            ({"base_url": "http://flag"}, {"MODEL_BASE_URL": url, **keys}, ("http://flag", "OPENAI_API_KEY")),
+            ({}, keys, (None, "OPENAI_API_KEY")),
+        ):
+            with self.subTest(flags=flags, environ=environ):
+                args = argparse.Namespace(**{"base_url": None, "api_key_env": None, **flags})
+                args = m.with_endpoint(args, environ)
+                self.assertEqual((args.base_url, args.api_key_env), found)
 
     def test_stats_print_one_figure_and_as_json_one_object(self) -> None:
         table: list[tuple[list[str], str, Any]] = [
