@@ -1742,7 +1742,13 @@ Does the answer satisfy the rubric? Reply with one JSON object and nothing else:
 
 _PHRASE = re.compile(r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"]+)\"")
 _BLOCK_TAG = re.compile(r"<(\s*(?:/\s*)?(?:output|rubric)(?=[\s/>])[^<>]*)>", re.IGNORECASE)
-_PLANTED_VERDICT = re.compile(r"""["']?\bpass["']?\s*[:=]\s*["']?(?:true|false|1|0)\b""", re.I)
+_OPEN_TAG = re.compile(r"<\s*(?:/\s*)?(?:output|rubric)(?![\w-])", re.IGNORECASE)
+_PLANTED_VERDICT = re.compile(
+    r"\b(?:pass(?:ed)?|verdict)[\"'`*]{0,3}\s*(?:[:=]>?|\bis\b)\s*[\"'`*\[]{0,3}(?:true|false|yes|no|pass|fail|[01])\b",
+    re.IGNORECASE,
+)
+_ESCAPED = re.compile(r"\\u00([2-7][0-9a-f])", re.IGNORECASE)
+_PLAIN_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb", '"'))
 _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
 _JUDGED = re.compile(r"<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>", re.DOTALL)
 
@@ -1788,8 +1794,12 @@ def judge_prompt_sha256() -> str:
 
 
 def speaks_to_judge(output: str) -> bool:
-    """True when an answer holds a block tag of the judge prompt or something like a verdict."""
-    return bool(_BLOCK_TAG.search(output) or _PLANTED_VERDICT.search(output))
+    """True when an answer holds a block tag of the judge prompt, open or whole, or something like a
+    verdict, also where escapes, look-alike letters or invisible characters dress it up."""
+    plain = unicodedata.normalize("NFKC", _ESCAPED.sub(lambda m: chr(int(m[1], 16)), output))
+    plain = "".join(c for c in plain if c != "\\" and (c.isspace() or unicodedata.category(c)[0] != "C"))
+    plain = plain.translate(_PLAIN_QUOTES).replace("&lt;", "<")
+    return bool(_OPEN_TAG.search(plain) or _PLANTED_VERDICT.search(plain))
 
 
 def _verdict(reply: object) -> JudgeVerdict:
@@ -2216,7 +2226,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return fill(value, values)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_fill_deep(item, values) for item in value]
     if isinstance(value, dict):
         return {key: _fill_deep(item, values) for key, item in value.items()}
@@ -2261,6 +2271,8 @@ def _case(where: str, found: dict[str, Any], read_text: Callable[[str], str]) ->
             raise UsageError(f"{where}: min_pass needs 'samples' of at least as many")
     taken = ("id", "input", "input_file", "reference", "assert")
     other = {key: value for key, value in found.items() if key not in taken}
+    if "examples" in other:
+        other["examples"] = _fill_deep(other["examples"], values)
     return Case(found["id"], text, assertions, sha256_of(identity), reference, **other)
 
 
@@ -3923,7 +3935,7 @@ _CASE_BLIND = frozenset(("icontains", "numeric", "max-chars"))
 
 class Fault(NamedTuple):
     """One way an answer goes wrong: `plant(case, answer, others)` gives the faulty answer, or None
-    when it cannot matter to this case. `others` are passing answers of other cases."""
+    when it cannot matter to this case. `others` are the good answers of all cases."""
 
     name: str
     stands_for: str
@@ -3989,7 +4001,7 @@ def _plant_field(case: Case, answer: str, others: Sequence[str]) -> str | None:
 
 @fault("number off", "arithmetic, or a unit, that slipped")
 def _plant_number(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    planted = re.sub(r"\d+", lambda match: str(int(match[0][:15]) + 7), answer, count=1)
+    planted = re.sub(r"\d+", r"7\g<0>", answer)  # far off: beyond any tolerance, whichever is read
     return planted if planted != answer else None
 
 
@@ -4017,9 +4029,13 @@ def _plant_other(case: Case, answer: str, others: Sequence[str]) -> str | None:
     return next((other for other in others if other != answer), None)
 
 
+def _is_case_blind(assertion: Assertion) -> bool:
+    return assertion.type == "regex" and bool(re.compile(assertion.value).flags & re.IGNORECASE)
+
+
 @fault("shouted", "a model, or a template, that changes letter case")
 def _plant_shout(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    blind = all(a.base_type in _CASE_BLIND or a.negated for a in case.assertions)
+    blind = all(a.base_type in _CASE_BLIND or a.negated or _is_case_blind(a) for a in case.assertions)
     return None if blind or answer.upper() == answer else answer.upper()
 
 
@@ -4092,6 +4108,7 @@ def prove(
     """Plants every fault into a passing answer of every case: the case's own first example, else
     `answers` (by case id). Nothing is asked of any model."""
     good = {c.id: (c.examples.get("pass") or [answers.get(c.id)])[0] for c in cases}
+    others = list(dict.fromkeys(text for text in good.values() if text is not None))
     trials, complaints, notes = [], [], []
     for case in cases:
         complaints += [*_recorded(case, tools), *(_undocumented(case) if strict else ())]
@@ -4100,12 +4117,11 @@ def prove(
             notes.append(f"{case.id}: no passing answer to plant faults into")
             complaints += [f"{case.id}: critical, and nothing proves it"] if case.critical else []
             continue
-        others = [text for name, text in good.items() if name != case.id and text is not None]
         found = list(_trials(case, answer, others, tools))
         if case.critical and not any(trial.outcome == CAUGHT for trial in found):
             complaints.append(f"{case.id}: critical, and catches nothing")
         trials += found
-    if not trials:
+    if not trials and not complaints:
         raise UsageError("nothing to prove: no case has a passing answer (give examples, or --results)")
     proof = Proof(tuple(trials), tuple(complaints), tuple(notes))
     if min_score is not None and (proof.score is None or proof.score < min_score):
@@ -4117,7 +4133,7 @@ def prove(
 def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
     """The proof, also held against a version of the application: the broken one must turn a case
     red, the fixed one none."""
-    note = f"{version} version: {len(red)} cases red" + (f" ({names(red)})" if red else "")
+    note = f"{version} version: {counted(len(red), 'case')} red" + (f" ({names(red)})" if red else "")
     wrong = bool(red) if version == "fixed" else not red
     complaints = (*proof.complaints, note) if wrong else proof.complaints
     return replace(proof, notes=(*proof.notes, note), complaints=complaints)
@@ -4137,6 +4153,8 @@ def _rescored_sample(sample: Sample, case: Case, old: CaseResult, tools: Tools) 
 def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
     """The run's stored answers under the suite's assertions; cases whose digest did not change stay
     as they are. Raises UsageError where a case was asked something else than the suite asks."""
+    if run.prompt_sha256 != suite.prompt_sha256:
+        raise UsageError("the prompt changed too: the stored answers are to another question, run it again")
     cases = {case.id: case for case in suite.cases}
     results = []
     for old in run.cases:
@@ -4154,7 +4172,8 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
             old = replace(
                 old, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
             )
-        results.append(replace(old, critical=case.critical, why=case.why, tags=case.tags, group=case.group))
+        told = ("critical", "why", "tags", "group", "owner", "fixture", "golden")
+        results.append(replace(old, **{key: getattr(case, key) for key in told}))
     return replace(run, cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
 
 
@@ -4782,13 +4801,22 @@ def _pair_document(pair: Pair) -> dict[str, Any]:
     return {"id": pair.id, "critical": pair.critical, "samples": pair.n, **passes}
 
 
+def _rubrics_document(found: RubricRate | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {**found._asdict(), "corrected": found.corrected and found.corrected._asdict()}
+
+
 def gate_document(report: GateReport) -> dict[str, Any]:
     """A gate report as JSON; p is unrounded and never 0."""
     pairing, found = report.pairing, report.comparison
     sides = {
-        role: {**summary_document(summary), "model": run.model, "finished": run.finished}
+        role: {
+            **summary_document(summary), "model": run.model, "finished": run.finished,
+            "rubrics": _rubrics_document(rubric_rate(run)),
+        }
         for role, run, summary in gate_sides(report)
-    }
+    }  # fmt: skip
     return {
         **sides,
         **_picked(report, "decision", "notes"),
@@ -5018,6 +5046,11 @@ def parse_results(text: str) -> Run:
     run = Run(**{key: value for key, value in found.items() if key not in ("schema", "summary")})
     for case in () if run.incomplete else run.cases:
         _check_whole(case)
+    measured, asked = run.calibration or {}, run.judge or {}
+    if measured and (measured.get("judge"), measured.get("prompt_sha256")) != (
+        asked.get("model"), asked.get("prompt_sha256"),
+    ):  # fmt: skip
+        raise UsageError("calibration: measured another judge, or judge prompt, than this run's")
     return run
 
 
@@ -5358,6 +5391,8 @@ def render_gate_markdown(report: GateReport) -> str:
     ]
     lines = [f"### {report.decision}: quality {report.verdict}", ""]
     lines += _markdown_table(("", "model", "passed", "interval"), sides)
+    for role, run, _ in gate_sides(report):
+        lines += [line for text in _rubric_line(run, f"{role} ") for line in ("", text)]
     lines += ["", *_comparison_lines(report), " ".join(line.strip() for line in _sight_lines(report)), ""]
     lines += [f"- **{reason.kind}**: {markdown_text(reason.text, 600)}" for reason in report.reasons]
     flips = [
@@ -5473,8 +5508,10 @@ def render_proof(proof: Proof) -> str:
         marks[trial.case] = marks.get(trial.case, "") + f"{_TRIAL_MARKS[trial.outcome]:>3}"
     outcomes = Counter(trial.outcome for trial in proof.trials)
     lines = [f"{n:2}  {entry.name}: {entry.stands_for}" for n, entry in enumerate(FAULTS.values(), 1)]
-    lines += ["", " " * 27 + "".join(f"{n:3}" for n in range(1, len(FAULTS) + 1))]
-    lines += [f"{printable(shorten(case, 40)):27}{row}" for case, row in marks.items()]
+    labels = [printable(shorten(case, 40)) for case in marks]
+    width = max([27, *map(len, labels)])
+    lines += ["", " " * width + "".join(f"{n:3}" for n in range(1, len(FAULTS) + 1))]
+    lines += [f"{label:{width}}{row}" for label, row in zip(labels, marks.values())]
     survived = [
         f"  {printable(trial.case)}: {trial.fault}: {quoted(trial.planted)}"
         for trial in proof.trials
@@ -8218,6 +8255,9 @@ def cmd_baseline_update(args: argparse.Namespace, world: World) -> int:
     new = load_run(args.candidate)
     if new.incomplete:
         raise UsageError(f"{args.candidate}: is incomplete ({new.incomplete}), so no baseline")
+    missing = summarise(new).sample_errors
+    if missing:
+        raise UsageError(f"{args.candidate}: {counted(missing, 'sample')} without an answer, so no baseline")
     old = load_run(args.baseline).cases if os.path.exists(args.baseline) else ()
     before, after = ({case.id: case.verdict for case in cases} for cases in (old, new.cases))
     record_decision(world, "baseline update", args.baseline, args.reason, before, after)

@@ -192,6 +192,10 @@ class SupportAppTest(StubTestCase):
         marked = rows["message[special token after a long text]"]
         self.assertTrue(len(marked) > 300 and marked.endswith("<|vip|>"))
 
+    def test_the_suite_is_proved_under_strict_and_every_fault_is_caught(self) -> None:
+        result = run("prove", "--suite", str(APP / "support.json"), "--strict", "--min-score", "1")
+        self.assert_says(result, 0, "PROVED")
+
     def test_prove_holds_the_suite_against_the_broken_and_the_corrected_version(self) -> None:
         versions = ("--broken", self.line("swapped-labels"), "--fixed", self.line())
         good = self.suite([self.two_messages("support.json")])

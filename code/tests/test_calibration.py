@@ -209,7 +209,16 @@ class CalibrateTest(RunTestCase):
         self.assertLess(rate.corrected.low, 0.55, "the interval carries the judge's uncertainty too")
         self.judged(self.record(), out="b.json")
         both = ("--baseline", self.path("b.json"), "--candidate", self.path("r.json"))
-        self.assert_says(run("gate", *both), 0, words)
+        result = run("gate", *both, "--out", self.path("g.json"), "--markdown", self.path("g.md"))
+        self.assert_says(result, 0, words)
+        self.assertIn(words, Path(self.path("g.md")).read_text("utf-8"))
+        rubrics = self.document("g.json")["candidate"]["rubrics"]
+        self.assertEqual((rubrics["passed"], rubrics["n"]), (7, 10))
+        document = self.document("r.json")
+        for key, value in (("judge", "judge-v9"), ("prompt_sha256", "1" * 64)):
+            other = {**document, "calibration": {**document["calibration"], key: value}}
+            Path(self.path("b.json")).write_text(json.dumps(other))
+            self.assert_says(run("gate", *both), 2, "b.json", "measured another judge")
 
     def test_a_judge_too_weak_to_correct_for_is_said_to_be(self) -> None:
         weak = dict(zip(m.CONFUSION, (10, 10, 10, 10)))

@@ -26,8 +26,8 @@ FULL = m.Sample(
     0.001, 30.25, "judge-v1", ("truncated", "thinking"),
 )  # fmt: skip
 CALIBRATION = {
-    "schema": "minieval/calibration/1", "judge": "judge-v1", "kappa": {"value": 0.8},
-    "confusion": dict.fromkeys(m.CONFUSION, 5),
+    "schema": "minieval/calibration/1", "judge": "judge-v1", "prompt_sha256": "j",
+    "kappa": {"value": 0.8}, "confusion": dict.fromkeys(m.CONFUSION, 5),
 }  # fmt: skip
 QUARANTINE = (
     m.Quarantine("full", "ann", "OPS-7", "2026-12-31", "2026-06-01"),

@@ -96,6 +96,7 @@ class FaultTest(unittest.TestCase):
             ("shouted", "Yes", {"type": "icontains", "value": "yes"}),
             ("shouted", "43 min", {"type": "numeric", "value": 43}),
             ("shouted", "YES", equals("YES")),
+            ("shouted", "yes", {"type": "regex", "value": "(?i)^yes$"}),
             ("cut in half", "7", equals("7")),
             ("number off", "yes", equals("yes")),
             ("field removed", "yes", equals("yes")),
@@ -111,6 +112,11 @@ class FaultTest(unittest.TestCase):
                 self.assertEqual(outcomes(proof)[fault], m.NOT_APPLICABLE)
         alone = prove(case("a", equals("yes"), good=["yes"]))
         self.assertEqual(outcomes(alone)["another case's answer"], m.NOT_APPLICABLE)
+
+    def test_a_number_is_off_beyond_any_tolerance_whichever_is_read(self) -> None:
+        last = {"type": "numeric", "value": 1000, "tolerance": 10, "pick": "last"}
+        self.assertEqual(self.planted("number off", "2 of 1000", last), "72 of 71000")
+        self.assertEqual(outcomes(prove(case("a", last, good=["2 of 1000"])))["number off"], m.CAUGHT)
 
     def test_a_field_that_the_schema_requires_goes_first(self) -> None:
         wants = {"type": "json-schema", "value": {"type": "object", "required": ["count"]}}
@@ -170,6 +176,8 @@ class ProofTest(StubTestCase):
         answered = prove(mute, answers={"mute": "yes"})
         self.assertEqual((answered.notes, answered.score), ((), Fraction(1)))
         self.assertEqual(len(prove(mute, sound, answers={"mute": "no"}).notes), 1, "a failing answer")
+        failing = case("a", equals("yes"), good=["no"])
+        self.assertEqual(prove(failing).complaints, ("a: a recorded good answer fails: 'no'",))
 
     def test_the_broken_version_must_turn_a_case_red_and_the_fixed_one_none(self) -> None:
         proof = prove(case("a", equals("yes"), good=["yes"]))

@@ -75,6 +75,8 @@ class RescoreTest(RunTestCase):
             self.assert_says(self.rescore(self.suite(changes=changes)), 2, words, "run it again")
         asked_politely = self.suite(changes={2: NO}, prompt="Please: {{input}}")
         self.assert_says(self.rescore(asked_politely), 2, "prompt changed")
+        for same_cases in ({"prompt": "Please: {{input}}"}, {"thinking": "strip"}):
+            self.assert_says(self.rescore(self.suite(**same_cases)), 2, "prompt changed")
         self.assert_says(self.rescore(self.suite(3)), 2, "'c3': is in the results, not in the suite")
         self.assertFalse(Path(self.path("new.json")).exists())
 
@@ -167,6 +169,9 @@ class BaselineTest(RunTestCase):
         Path(self.path("cut.json")).write_text(json.dumps({**document, "incomplete": "interrupted"}))
         self.assert_says(self.update("cut.json", "r"), 2, "is incomplete (interrupted)")
         self.assert_says(self.update("none.json", "r"), 2, "none.json")
+        suite = self.suite(3)
+        self.ask(suite, self.serve(suite, faults=[{"case": "c1", "status": 400}]), out="gap.json")
+        self.assert_says(self.update("gap.json", "r"), 2, "1 sample without an answer, so no baseline")
         self.assertEqual((Path(self.path("base.json")).read_bytes(), self.log()), before)
 
     def test_a_log_that_cannot_be_read_stops_the_gate_and_is_named(self) -> None:
