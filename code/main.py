@@ -847,7 +847,10 @@ def cases_to_exclude(
     if not -1 < bound < observed:
         return None if bound >= observed else 1
     tilt = _edge(0.0, 2.0, lambda tilt: _tilted(points, tilt)[0] < bound)
-    needed = _z(confidence) ** 2 * _tilted(points, tilt)[1] / (observed - bound) ** 2
+    room = observed - bound
+    if room < 1e-9:
+        return None
+    needed = _z(confidence) ** 2 * _tilted(points, tilt)[1] / room**2
     return math.ceil(needed * len(differences) / len(sums))
 
 
@@ -6449,7 +6452,9 @@ class RetryGate:
             elif error.kind != "stopped":
                 self._failed += 1
                 early = error.kind in HOPELESS_KINDS and not self._answered
-                if self._failed >= (4 if early else 10) + len(self._under_way):
+                hung = error.kind == "timeout" and not self._answered
+                waited_for = 0 if hung else len(self._under_way)
+                if self._failed >= (4 if early or hung else 10) + waited_for:
                     self.ended_by = self.ended_by or error
 
 
@@ -7072,19 +7077,22 @@ def execute(suite: Suite, lanes: Sequence[Lane], options: RunOptions, session: S
     missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
     progress = Progress(session.world, len(missing), options.quiet)
 
+    writing = threading.Lock()
+
     def ask_one(call: Call) -> Sample:
-        sample = ask(call, suite, lanes[call.lane])
+        lane = lanes[call.lane]
+        sample = ask(call, suite, lane)
         watch(call.case, sample)
+        sample = without_texts(sample) if options.no_outputs else sample
+        if lane.journal is not None and not (sample.error and sample.error[0] == "stopped"):
+            with writing:  # before this worker asks again: what is paid for is kept
+                lane.journal.add(call.case.id, sample)
         return sample
 
     def arrived(call: Call, sample: Sample) -> None:
         if sample.error is not None and sample.error[0] == "stopped":
             return
-        lane = lanes[call.lane]
-        sample = without_texts(sample) if options.no_outputs else sample
-        lane.samples[call.case.id, call.seed] = sample
-        if lane.journal is not None:
-            lane.journal.add(call.case.id, sample)
+        lanes[call.lane].samples[call.case.id, call.seed] = sample
         progress.add(sample.error is not None)
 
     with interruptible(session.world, session.stop):
@@ -8235,6 +8243,8 @@ def cmd_rescore(args: argparse.Namespace, world: World) -> int:
     """Hold stored answers against edited assertions, without a call. Exit 0 whatever flips."""
     old, suite = load_run(args.results), load_suite(args.suite)
     keyword = (old.judge or {}).get("model") == KEYWORD_JUDGE
+    if keyword:
+        check_judge(suite, KEYWORD_JUDGE)
     with contextlib.closing(TimedSearch()) as search:
         new = rescore(old, suite, Tools(search, keyword_judge if keyword else None))
     if args.out:
