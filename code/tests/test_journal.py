@@ -66,7 +66,8 @@ class JournalTest(RunTestCase):
 
         with mock.patch.object(m.Progress, "add", count):
             self.ask(suite, stub, "-j", "1")
-        self.assertEqual(counts, [1, 2, 3, 4])
+        self.assertTrue(all(found >= due for due, found in enumerate(counts, 1)), counts)
+        self.assertEqual(counts[-1], 4)
 
     def test_answers_of_an_unfinished_run_are_not_thrown_away_unasked(self) -> None:
         suite = self.suite()
