@@ -4881,18 +4881,12 @@ def calibration_document(
     }
 
 
-def decision_record(
-    kind: str, when: str, who: str, reason: str, environment: Mapping[str, Any],
-    old: Mapping[str, Any], new: Mapping[str, Any],
-) -> str:  # fmt: skip
-    """One line for a log that is only appended to: what changed, old and new value per case."""
-    changed = {
-        name: {"old": old.get(name), "new": new.get(name)}
-        for name in {*old, *new}
-        if old.get(name) != new.get(name)
-    }
-    record = {"kind": kind, "when": when, "who": who, "reason": reason, "environment": environment}
-    return json_line({**record, "schema": DECISION_SCHEMA, "cases": changed}) + "\n"
+def decision_record(old: Mapping[str, Any], new: Mapping[str, Any], **facts: Any) -> str:
+    """One line for a log that is only appended to: what changed (old and new value per case), and
+    the facts of it: kind, when, who, reason, environment."""
+    values = {name: {"old": old.get(name), "new": new.get(name)} for name in {*old, *new}}
+    changed = {name: value for name, value in values.items() if value["old"] != value["new"]}
+    return json_line({**facts, "schema": DECISION_SCHEMA, "cases": changed}) + "\n"
 
 
 DECISION_SCHEMA = "minieval/decision/1"
@@ -5147,6 +5141,9 @@ def wrapped(text: str, first: str = "  - ", rest: str = "    ") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest) or [first.rstrip()]
 
 
+_paragraph = functools.partial(wrapped, first="", rest="")
+
+
 def _text(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -5223,15 +5220,12 @@ def _case_lines(case: CaseResult) -> Iterator[str]:
 
 
 def _rubric_line(run: Run, role: str = "") -> Iterator[str]:
-    found = rubric_rate(run)
-    if found is None:
-        return
-    kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
-    text = f"{role}rubrics {found.passed} of {found.n} by a judge of kappa {kappa}"
-    if found.corrected is None:
-        yield f"{text}: too weak to correct for"
-    else:
-        yield f"{text}: corrected for its errors {found.corrected.rate:.2f} {_interval(found.corrected)}"
+    found, told = rubric_rate(run), "too weak to correct for"
+    if found is not None:
+        kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f}"
+        if found.corrected is not None:
+            told = f"corrected for its errors {found.corrected.rate:.2f} {_interval(found.corrected)}"
+        yield f"{role}rubrics {found.passed} of {found.n} by a judge of kappa {kappa}: {told}"
 
 
 def _run_notes(run: Run, summary: Summary) -> Iterator[str]:
@@ -5256,7 +5250,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
     if run.incomplete:
         unasked = counted(sum(not case.samples for case in gated(run)), "case")
-        yield from wrapped(f"incomplete: {printable(run.incomplete)}; {unasked} not asked", "", "")
+        yield from _paragraph(f"incomplete: {printable(run.incomplete)}; {unasked} not asked")
     if run.incomplete or summary.sample_errors:
         failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked have no answer"
         yield f"NO RESULT: {failed}; so far {passed}"
@@ -5313,27 +5307,23 @@ def _comparison_lines(report: GateReport) -> Iterator[str]:
     yield f"effect {float(found.effect):+.2f} {_interval(found.interval)}, {test} {p}"
 
 
-def _sight_lines(report: GateReport) -> list[str]:
+def _sight(report: GateReport) -> str:
     """How large a drop this number of cases could have shown."""
     pairs, policy, units = len(report.pairing.pairs), report.policy, report.comparison.units
     floor = min_discordant_for(policy.alpha)
-    if not pairs:
-        return []
     if units < floor:
         what = counted(units, "pair" if units == pairs else "group of cases")
-        return wrapped(
-            f"{what}: with fewer than {floor} no drop, however large, is significant", "sight  ", "       "
-        )
+        return f"{what}: with fewer than {floor} no drop, however large, is significant"
     missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
     least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
-    unseen = "no drop, however large,"
-    if least is not None:
-        unseen = f"nothing under {math.ceil(least * 100 - 1e-9)} points"
+    unseen = (
+        "no drop, however large,"
+        if least is None
+        else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
+    )
     grouped = "" if units == pairs else ", were they not grouped"
     drop = f"{pairs} cases at one sample{grouped}: a true 20-point drop is accepted {missed:.0%} of the time"
-    return wrapped(
-        f"{drop}, or more where cases also improve; {unseen} is seen with power 0.8", "sight  ", "       "
-    )
+    return f"{drop}, or more where cases also improve; {unseen} is seen with power 0.8"
 
 
 def _budget_lines(report: GateReport) -> Iterator[str]:
@@ -5364,7 +5354,10 @@ def _flip_lines(pair: Pair) -> Iterator[str]:
 def render_gate(report: GateReport) -> str:
     """A gate report for people, the verdict last and plain."""
     lines = [f"gate: {printable(report.candidate.suite_name)}", *_side_lines(report)]
-    lines += [*_comparison_lines(report), *_sight_lines(report), *_budget_lines(report)]
+    lines += _comparison_lines(report)
+    if report.pairing.pairs:
+        lines += wrapped(_sight(report), "sight  ", " " * 7)
+    lines += _budget_lines(report)
     for role, run, _ in gate_sides(report):
         lines += _rubric_line(run, f"{role} ")
     for word, pairs in (("regressed", report.comparison.regressed), ("improved", report.comparison.improved)):
@@ -5378,8 +5371,7 @@ def render_gate(report: GateReport) -> str:
 
 def render_gates(reports: Sequence[GateReport]) -> str:
     """Each candidate's report; of several also a table, one line a candidate."""
-    texts = [render_gate(report) for report in reports]
-    rows = []
+    texts, rows = [render_gate(report) for report in reports], []
     for report in reports:
         model, effect = shorten(printable(report.candidate.model), 24), float(report.comparison.effect)
         rows.append(f"{report.decision:12} {model:24} {effect:+.2f} {report.verdict}")
@@ -5396,7 +5388,8 @@ def render_gate_markdown(report: GateReport) -> str:
     lines += _markdown_table(("", "model", "passed", "interval"), sides)
     for role, run, _ in gate_sides(report):
         lines += [line for text in _rubric_line(run, f"{role} ") for line in ("", text)]
-    lines += ["", *_comparison_lines(report), " ".join(line.strip() for line in _sight_lines(report)), ""]
+    sight = f"sight  {_sight(report)}" if report.pairing.pairs else ""
+    lines += ["", *_comparison_lines(report), sight, ""]
     lines += [f"- **{reason.kind}**: {markdown_text(reason.text, 600)}" for reason in report.reasons]
     flips = [
         (
@@ -5445,36 +5438,32 @@ def render_plan(plan: Plan) -> str:
     """How many cases the gate's own rule needs, or why none would do."""
     drop, changing = f"{plan.drop * 100:g} points", f"{plan.discordance * 100:g} %"
     held = f"alpha {plan.alpha:g}, minimum effect {plan.min_effect:g}"
-    texts = [f"one sample a case: a drop of {drop}, {changing} of cases changing, {held}"]
-    if plan.needed is not None:
-        texts.append(f"{plan.needed} cases show it with power {plan.power:g}")
-    elif plan.min_effect < plan.drop:
-        texts.append(f"more than {PLAN_HORIZON} cases")
-    else:
-        texts.append(_NEVER)
+    none = f"more than {PLAN_HORIZON} cases" if plan.min_effect < plan.drop else _NEVER
+    texts = [
+        f"one sample a case: a drop of {drop}, {changing} of cases changing, {held}",
+        none if plan.needed is None else f"{plan.needed} cases show it with power {plan.power:g}",
+    ]
     if plan.suite_cases is not None:
         short = (plan.needed or 0) - plan.suite_cases
         texts.append(f"the suite has {plan.suite_cases}" + (f": {short} short" if short > 0 else ""))
-    return _text(line for text in [*texts, _MORE_SAMPLES] for line in wrapped(text, "", ""))
+    return _text(line for text in [*texts, _MORE_SAMPLES] for line in _paragraph(text))
 
 
 def render_false_alarms(found: FalseAlarms, samples: int) -> str:
     """How often the policy rejects an unchanged model, by cause."""
     rate = found.rejected / found.trials
-    error = math.sqrt(rate * (1 - rate) / found.trials)
-    gates = (
-        f"{found.trials} simulated gates (standard error {error:.1%}), {counted(samples, 'sample')} a case"
-    )
-    lines = wrapped(f"an unchanged model is not accepted in {rate:.1%} of {gates}", "", "")
+    error = f"standard error {math.sqrt(rate * (1 - rate) / found.trials):.1%}"
+    gates = f"{found.trials} simulated gates ({error}), {counted(samples, 'sample')} a case"
+    lines = _paragraph(f"an unchanged model is not accepted in {rate:.1%} of {gates}")
     lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
     if found.never_failed:
-        like = 0.05 ** (1 / found.fewest)
         text = (
             f"{counted(found.never_failed, 'case')} never failed in what was observed, and so never does here"
         )
-        lines += wrapped(
-            f"{text}: with {found.fewest} samples a true pass rate of {like:.2f} can look alike", "", ""
+        like = (
+            f"with {found.fewest} samples a true pass rate of {0.05 ** (1 / found.fewest):.2f} can look alike"
         )
+        lines += _paragraph(f"{text}: {like}")
     return _text(lines)
 
 
@@ -5515,47 +5504,45 @@ def render_proof(proof: Proof) -> str:
     width = max([27, *map(len, labels)])
     lines += ["", " " * width + "".join(f"{n:3}" for n in range(1, len(FAULTS) + 1))]
     lines += [f"{label:{width}}{row}" for label, row in zip(labels, marks.values())]
-    survived = [
-        f"  {printable(trial.case)}: {trial.fault}: {quoted(trial.planted)}"
-        for trial in proof.trials
-        if trial.outcome == SURVIVED
-    ]
-    lines += _section("survived (the case passes this answer)", survived)
+    lines += _section(
+        "survived (the case passes this answer)",
+        (
+            f"  {printable(t.case)}: {t.fault}: {quoted(t.planted)}"
+            for t in proof.trials
+            if t.outcome == SURVIVED
+        ),
+    )
     lines += [*_points(proof.notes), *_section("because", _points(proof.complaints))]
     verdict = "NOT PROVED" if proof.complaints else "PROVED"
     planted = outcomes[CAUGHT] + outcomes[SURVIVED]
     return _text([*lines, "", f"{verdict}: {outcomes[CAUGHT]} of {planted} planted faults caught"])
 
 
-def _calibration_lines(found: Calibration, judge: str) -> Iterator[str]:
-    yield f"judge {printable(judge)} on {found.items} labelled items"
-    yield f"{'':20}{'people pass':>12}{'people fail':>12}"
-    yield f"{'judge passes':20}{found.both_pass:12}{found.judge_only:12}"
-    yield f"{'judge fails':20}{found.human_only:12}{found.both_fail:12}"
-    yield f"agreement {found.agreement:.2f}"
-    if found.people_agreement is not None:
-        yield f"people agree with each other {found.people_agreement:.2f}: the ceiling"
-    yield f"false passes {_share(found.judge_only, found.judge_only + found.both_fail)}"
-    yield f"false fails {_share(found.human_only, found.human_only + found.both_pass)}"
-    yield f"false passes on critical items {_share(found.critical_false_passes, found.critical_fails)}"
-    if found.unreadable:
-        yield f"{found.unreadable} unreadable replies, counted as failed"
-    if found.contradictions:
-        yield f"the judge contradicted itself on {found.contradictions} items"
-    for entry in found.disagreements:
-        word = "passed" if entry.passed else "failed"
-        reason = printable(entry.verdicts[0].reason)
-        yield from wrapped(f"judge {word}, people not: {quoted(entry.item.output)}: {reason}")
-
-
 def render_calibration(found: Calibration, judge: str, min_kappa: float) -> str:
     """How far a judge agrees with people, the verdict last."""
+    people = found.people_agreement
+    lines = [
+        f"judge {printable(judge)} on {found.items} labelled items",
+        f"{'':20}{'people pass':>12}{'people fail':>12}",
+        f"{'judge passes':20}{found.both_pass:12}{found.judge_only:12}",
+        f"{'judge fails':20}{found.human_only:12}{found.both_fail:12}",
+        f"agreement {found.agreement:.2f}",
+        *([] if people is None else [f"people agree with each other {people:.2f}: the ceiling"]),
+        f"false passes {_share(found.judge_only, found.judge_only + found.both_fail)}",
+        f"false fails {_share(found.human_only, found.human_only + found.both_pass)}",
+        f"false passes on critical items {_share(found.critical_false_passes, found.critical_fails)}",
+        *([f"{found.unreadable} unreadable replies, counted as failed"] if found.unreadable else []),
+    ]
+    if found.contradictions:
+        lines.append(f"the judge contradicted itself on {found.contradictions} items")
+    for entry in found.disagreements:
+        word, reason = "passed" if entry.passed else "failed", printable(entry.verdicts[0].reason)
+        lines += wrapped(f"judge {word}, people not: {quoted(entry.item.output)}: {reason}")
     verdict = "kappa is undefined: the labels, or the judge, know one class only"
     if found.kappa is not None:
         word = "at or above" if found.kappa.value >= min_kappa else "BELOW"
-        kappa = f"kappa {found.kappa.value:.2f} {_interval(found.kappa)}"
-        verdict = f"{kappa}, {word} --min-kappa {min_kappa:g}"
-    return _text([*_calibration_lines(found, judge), "", verdict])
+        verdict = f"kappa {found.kappa.value:.2f} {_interval(found.kappa)}, {word} --min-kappa {min_kappa:g}"
+    return _text([*lines, "", verdict])
 
 
 _OUTCOMES = {FAIL: "failure", ERROR: "error", MERGE: "pass", QUARANTINE: "skipped", BLOCK: "failure"}
@@ -5624,8 +5611,7 @@ def render_run_junit(run: Run) -> str:
 
 
 def render_gate_junit(reports: Sequence[GateReport]) -> str:
-    """The candidates' cases as JUnit XML, each gate's verdict a testcase of its own. With several
-    candidates the names carry the model."""
+    """The candidates' cases as JUnit XML, each gate's verdict a testcase of its own."""
     cases = []
     for report in reports:
         run, waived = report.candidate, {pair.id for pair in report.pairing.quarantined}
@@ -5681,7 +5667,7 @@ def render_contamination(report: ContaminationReport) -> str:
         f"{len(report.flagged)} of {counted(len(report.cases), 'case')} flagged",
         "A paraphrase is not seen: this finds leaks, it does not prove their absence.",
     ]
-    return "\n".join(lines) + "\n"
+    return _text(lines)
 
 
 def render_contamination_junit(report: ContaminationReport, file: str, timestamp: str) -> str:
@@ -7566,10 +7552,12 @@ GROUPS = {
 }
 
 
-def command(name: str, example: str, *options: Option) -> Callable[[Body], Body]:
-    """Makes a command of the function below it, whose docstring is the help."""
+def command(example: str, *options: Option) -> Callable[[Body], Body]:
+    """Makes a command of the function below it: its name and docstring are the command's."""
 
     def register(run: Body) -> Body:
+        first, *others = run.__name__.split("_")[1:]
+        name = (" " if first in GROUPS else "-").join([first, *others])
         COMMANDS.append(Command(name, run.__doc__ or "", f"{name} {example}", options, run))
         return run
 
@@ -7614,12 +7602,12 @@ dollars = bounded(float, 1e-9, 1e9, "an amount of US dollars above 0")
 share = bounded(float, 0.0, 1.0, "a share from 0 to 1")
 exact_share = bounded(exact, 0.0, 1.0, "a share from 0 to 1")
 difference = bounded(exact, -1, 1, "a difference from -1 to 1, a number or a fraction like -1/5")
-jobs_number = bounded(int, 1, 256, "1 to 256")
+
 port_number = bounded(int, 0, 65535, "a port from 0 to 65535")
 alpha_level = bounded(float, 1e-9, 0.5, "above 0 and at most 0.5")
 
 SUITE = required("--suite", "the suite, a JSON file")
-JOBS = option("-j --jobs", "calls at a time (default 4)", type=jobs_number, default=4)
+JOBS = option("-j --jobs", "calls at a time (default 4)", type=bounded(int, 1, 256, "1 to 256"), default=4)
 REASON = required("--reason", "why, for the record; not empty")
 JSON = switch("--json", "print JSON instead of text")
 JUNIT = option("--junit", "write JUnit XML here")
@@ -7704,14 +7692,14 @@ def write_step_summary(world: World, markdown: str) -> None:
 def record_decision(
     world: World, kind: str, baseline: str, reason: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> None:
-    """Appends to the log beside a baseline what replaces it, why, and who decided: the Actions
-    actor, git's user, or the account."""
+    """Appends to the log beside a baseline what replaces it, why, and who decided."""
     if not reason.strip():
         raise UsageError("--reason must not be empty: a re-baseline without a reason is noise made permanent")
     environ = world.environ
     name = environ.get("GITHUB_ACTOR") or git(world, "config", "user.name")
     who = name or environ.get("USER") or environ.get("USERNAME") or "unknown"
-    record = decision_record(kind, utc(world), who, reason.strip(), environment(world), old, new)
+    facts = {"kind": kind, "when": utc(world), "who": who, "reason": reason.strip()}
+    record = decision_record(old, new, **facts, environment=environment(world))
     append_text(decision_log(baseline), record)
 
 
@@ -7730,7 +7718,7 @@ def shipped(*path: str) -> str:
     return found
 
 
-@command("demo", "", option("--out", "folder for the files (default: a new temporary folder)"))
+@command("", option("--out", "folder for the files (default: a new temporary folder)"))
 def cmd_demo(args: argparse.Namespace, world: World) -> int:
     """The whole tour: stub, baseline, three candidates, gates. Exit 0 when all is as scripted."""
     folder = args.out or tempfile.mkdtemp(prefix="minieval-demo-")
@@ -7773,9 +7761,7 @@ next
 
 
 @command(
-    "init",
-    "my-repository",
-    option("folder", "the repository (default: here)", nargs="?", default=".", metavar="DIR"),
+    "my-repository", option("folder", "the repository (default: here)", nargs="?", default=".", metavar="DIR")
 )
 def cmd_init(args: argparse.Namespace, world: World) -> int:
     """Write a starter suite, the workflow and the hook into a repository. All files or none."""
@@ -7808,7 +7794,7 @@ def _estimate(suite: Suite, options: RunOptions) -> Iterator[str]:
         yield f"{printable(name)}: {len(cases)} calls, {cost}"
 
 
-def _falls_short(run: Run, least: Fraction = Fraction(0)) -> bool:
+def _falls_short(run: Run, least: Fraction | int = 0) -> bool:
     """Whether calls were not answered, or fewer than the least share of cases passed."""
     found = summarise(run)
     return bool(run.incomplete or found.sample_errors or found.passed < least * found.cases)
@@ -7823,7 +7809,6 @@ def resume_command(options: RunOptions) -> str:
 
 
 @command(
-    "run",
     "--suite suite.json --base-url http://127.0.0.1:8000/v1 --model my-model --out results.json",
     SUITE,
     *ENDPOINT,
@@ -7836,12 +7821,7 @@ def resume_command(options: RunOptions) -> str:
     option("--out", "results file; with several models a folder"),
     option("--junit", "also write JUnit XML here"),
     switch("--no-outputs", "keep digests instead of answers"),
-    option(
-        "--min-pass-rate",
-        "exit 1 when fewer cases than this share pass",
-        type=exact_share,
-        default=Fraction(0),
-    ),
+    option("--min-pass-rate", "exit 1 when fewer cases than this share pass", type=exact_share, default=0),
     switch("--resume", "continue an unfinished run of the same --out"),
     switch("--dry-run", "print calls and cost, and ask nothing"),
     option("--max-time", "seconds after which no new call starts", type=seconds),
@@ -7878,11 +7858,10 @@ def cmd_run(args: argparse.Namespace, world: World) -> int:
     return exit_code
 
 
-def _baseline_note(baseline: str) -> Iterator[str]:
+def _baseline_note(baseline: str) -> list[str]:
     log = decision_log(baseline)
     found = load(log, last_decision) if os.path.exists(log) else None
-    if found is not None:
-        yield f"the baseline was last replaced on {printable(found[0])}: {printable(found[1])}"
+    return ["the baseline was last replaced on {}: {}".format(*map(printable, found))] if found else []
 
 
 def _worst(reports: Sequence[GateReport]) -> GateReport:
@@ -7900,7 +7879,6 @@ def tell_actions(world: World, reports: Sequence[GateReport], markdown: str) -> 
 
 
 @command(
-    "gate",
     "--baseline baseline.json --candidate candidate.json --junit gate.xml",
     required("--baseline", "results of what is in production"),
     required("--candidate", "results of what wants to ship; repeatable", action="append"),
@@ -7942,7 +7920,6 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "plan",
     "--drop 0.1 --discordance 0.2 --power 0.8",
     option("--drop", "the drop in pass rate to be seen, 0 to 1", type=share),
     option("--discordance", "share of cases that change (default: the drop)", type=share),
@@ -7970,17 +7947,14 @@ def cmd_plan(args: argparse.Namespace, world: World) -> int:
     elif args.drop is None:
         raise UsageError("plan needs --drop, or --false-alarms RESULTS...")
     else:
-        changing = max(observed_discordance(*runs), args.drop) if runs else args.discordance
-        plan = _plan(args.drop, args.drop if changing is None else changing, args.power, policy, suite)
+        changing = args.drop if args.discordance is None else args.discordance
+        changing = max(observed_discordance(*runs), args.drop) if runs else changing
+        asked = (args.drop, changing, args.power, policy.alpha, policy.min_effect)
+        needed = placed("plan", cases_needed, *asked)
+        plan = Plan(*asked, needed, len(evaluated(suite)) if suite else None)
         text, document = render_plan(plan), plan._asdict()
     options_of(Outputs, args).deliver(world, text, json_line(document))
     return EXIT_OK
-
-
-def _plan(drop: float, discordance: float, power: float, policy: Policy, suite: Suite | None) -> Plan:
-    needed = placed("plan", cases_needed, drop, discordance, power, policy.alpha, policy.min_effect)
-    has = len(evaluated(suite)) if suite else None
-    return Plan(drop, discordance, power, policy.alpha, policy.min_effect, needed, has)
 
 
 BINDING = (
@@ -7991,12 +7965,10 @@ BINDING = (
 
 
 def _from_environ(world: World, variable: str, default: int, least: int) -> int:
-    text = world.environ.get(variable, "").strip()
-    if not text:
-        return default
-    if not re.fullmatch(r"\d{1,4}", text) or int(text) < least:
-        raise UsageError(f"{variable}={quoted(text)} must be a whole number of at least {least}")
-    return int(text)
+    text = world.environ.get(variable, "").strip() or str(default)
+    if re.fullmatch(r"\d{1,4}", text) and int(text) >= least:
+        return int(text)
+    raise UsageError(f"{variable}={quoted(text)} must be a whole number of at least {least}")
 
 
 def _agreed(word: str, found: Iterable[str]) -> str | None:
@@ -8070,7 +8042,6 @@ def _run_tests(words: Sequence[str], run: str, log: str, timeout_s: float, world
 
 
 @command(
-    "ledger build",
     "results.json --out model-ledger.json",
     option("sources", "results, logs, JUnit XML; a folder of it is one run", nargs="+"),
     *BINDING,
@@ -8083,7 +8054,6 @@ def cmd_ledger_build(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "ledger sample",
     "--runs 5 --out model-ledger.json -- python3 tests.py",
     option("--runs", "how often (default: SAMPLE_RUNS, or 5)", type=positive),
     switch("--adaptive", "sample mixed cases on, up to 30 runs"),
@@ -8113,7 +8083,6 @@ def cmd_ledger_sample(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "ledger check",
     "--ledger model-ledger.json --baseline baseline-ledger.json",
     required("--ledger", "the ledger of this change"),
     option("--baseline", "the committed ledger to hold it against"),
@@ -8127,10 +8096,8 @@ def cmd_ledger_check(args: argparse.Namespace, world: World) -> int:
     """Decide from a ledger whether to merge. Exit 1 for BLOCK."""
     outputs = options_of(Outputs, args)
     outputs.prepare(args.ledger, args.baseline)
-    ledger, baseline = (
-        load(args.ledger, parse_ledger),
-        load(args.baseline, parse_ledger) if args.baseline else None,
-    )
+    ledger = load(args.ledger, parse_ledger)
+    baseline = load(args.baseline, parse_ledger) if args.baseline else None
     budget = args.flaky_budget
     if budget is None:
         budget = _from_environ(world, "FLAKY_BUDGET", 0, 0)
@@ -8148,7 +8115,6 @@ def _ledger_values(ledger: Ledger) -> dict[str, str | None]:
 
 
 @command(
-    "ledger rebaseline",
     '--ledger model-ledger.json --baseline baseline-ledger.json --reason "new fixtures"',
     required("--ledger", "the ledger that becomes the baseline"),
     required("--baseline", "the committed ledger that it replaces"),
@@ -8165,7 +8131,6 @@ def cmd_ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "ledger quarantine",
     "port --ledger baseline-ledger.json --owner ops --ticket OPS-1 --until 2026-12-31",
     option("case", "the case"),
     required("--ledger", "the ledger that holds the entry"),
@@ -8204,7 +8169,6 @@ def _red_cases(provider: Provider, suite: Suite, tools: Tools) -> list[str]:
 
 
 @command(
-    "prove",
     "--suite suite.json --strict",
     SUITE,
     option("--results", "take passing answers from here for cases without examples"),
@@ -8233,7 +8197,6 @@ def cmd_prove(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "rescore",
     "--results baseline.json --suite suite.json --out baseline.json",
     required("--results", "the results to score again"),
     required("--suite", "the suite with the edited assertions"),
@@ -8254,7 +8217,6 @@ def cmd_rescore(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "baseline update",
     '--baseline baseline.json --candidate new.json --reason "model 4.2 shipped"',
     required("--baseline", "the committed results file that is replaced"),
     required("--candidate", "the results that replace it"),
@@ -8277,7 +8239,6 @@ def cmd_baseline_update(args: argparse.Namespace, world: World) -> int:
 
 
 @command(
-    "calibrate",
     "--labels human.jsonl --judge judge-v1 --base-url http://127.0.0.1:8000/v1 --out judge.json",
     required("--labels", "JSONL: output, rubric, human (or humans), critical"),
     required("--judge", "the judge to measure: a model's name, or 'keyword'"),
@@ -8319,7 +8280,6 @@ def load_script(suite: Suite, answers: str, faults: Sequence[str] = ()) -> StubS
 
 
 @command(
-    "serve-stub",
     "--suite suites/ops-assistant.json --answers fixtures/stub-answers.json --port 0",
     required("--suite", "the suite whose prompts it answers"),
     required("--answers", "the scripted answers, a JSON file"),
@@ -8343,22 +8303,11 @@ def shard_number(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _shard(tasks: Sequence[ScanTask], shard: tuple[int, int] | None) -> Sequence[ScanTask]:
-    """The share of the tasks that this process reads."""
-    if shard is None:
-        return tasks
-    if not all(task.stop for task in tasks):
-        raise UsageError("--shard divides files; for a stream there is --part")
-    i, n = shard
-    return tasks[len(tasks) * (i - 1) // n : len(tasks) * i // n]
-
-
 TRAIN = "JSONL or text, also .gz .bz2 .xz; folders (but no hidden files), globs, - for stdin"
 above_zero = bounded(float, 1e-9, 1.0, "above 0 and at most 1")
 
 
 @command(
-    "contamination",
     "--suite suites/ops-assistant.json --train fixtures/train-sample.jsonl",
     option("merge", "add up parts written with --shard or --part", nargs="*", metavar="merge PART"),
     SUITE,
@@ -8386,7 +8335,10 @@ def cmd_contamination(args: argparse.Namespace, world: World) -> int:
     parts = [part for path in args.merge[1:] for part in load(path, parse_parts)]
     if args.train:
         tasks = list_tasks(args.train, args.suite, world)
-        mine = _shard(tasks, args.shard)
+        if args.shard and not all(task.stop for task in tasks):
+            raise UsageError("--shard divides files; for a stream there is --part")
+        i, n = args.shard or (1, 1)
+        mine = tasks[len(tasks) * (i - 1) // n : len(tasks) * i // n]
         tally = scan_corpus(index, mine, args.skip_bad, args.processes, world)
         parts = [part_document(digest, args.shard, sha256_of(tasks), tally)]
     if args.train and (args.part or args.shard):
@@ -8436,8 +8388,7 @@ def stats_document(figure: object) -> dict[str, Any]:
     """A figure as JSON: under `value`, one with limits also under `low` and `high`."""
     if not isinstance(figure, (Interval, Kappa)):
         return {"value": figure}
-    value = figure.value if isinstance(figure, Kappa) else list(figure)
-    return {"value": value, "low": figure.low, "high": figure.high}
+    return {"value": getattr(figure, "value", figure), "low": figure.low, "high": figure.high}
 
 
 def _figure_text(figure: Any) -> str:
@@ -8468,7 +8419,6 @@ COMMANDS.extend(
 
 
 @command(
-    "promptfoo-config",
     "--suite suite.json --base-url http://127.0.0.1:8000/v1 --model m --out promptfooconfig.yaml",
     SUITE,
     required("--base-url", "the endpoint that promptfoo asks"),
@@ -8560,11 +8510,9 @@ def main(argv: Sequence[str] | None = None, world: World | None = None) -> int:
         code: int = args.func(args, world)
     except _Usage as left:
         code = left.args[0]
-    except UsageError as error:
-        tell(world, f"minieval: {printable(str(error))}")
-        code = EXIT_USAGE
-    except RecursionError:
-        tell(world, "minieval: an input is nested too deeply")
+    except (UsageError, RecursionError) as error:
+        too_deep = isinstance(error, RecursionError)
+        tell(world, f"minieval: {'an input is nested too deeply' if too_deep else printable(str(error))}")
         code = EXIT_USAGE
     except KeyboardInterrupt:
         tell(world, "minieval: interrupted")
