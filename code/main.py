@@ -70,28 +70,20 @@ from __future__ import annotations
 
 import argparse
 import base64
-import bz2
-import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
-import difflib
-import email.utils
 import functools
 import gc
-import glob
-import gzip
 import hashlib
 import http.client
 import http.server
+import importlib
 import io
-import ipaddress
 import itertools
 import json
-import lzma
 import math
 import os
-import platform
 import queue
 import random
 import re
@@ -100,13 +92,11 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
 import time
-import traceback
 import types
 import unicodedata
 import urllib.parse
@@ -118,10 +108,39 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from statistics import NormalDist
-from typing import IO, Any, Callable, NamedTuple, NoReturn, Optional, TextIO, TypeVar, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, TextIO, TypeVar, Union
 from urllib.parse import unquote
-from xml.etree import ElementTree
+
+
+class _Late:
+    """A module that is imported when it is first used: every command pays for what starts it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+if TYPE_CHECKING:
+    import bz2
+    import difflib
+    import email.utils as mail_utils
+    import glob
+    import gzip
+    import ipaddress
+    import lzma
+    import platform
+    import statistics
+    import subprocess
+    import traceback
+    from concurrent import futures
+    from xml.etree import ElementTree
+else:
+    _PLAIN = "bz2 difflib glob gzip ipaddress lzma platform statistics subprocess traceback"
+    globals().update({name: _Late(name) for name in _PLAIN.split()})
+    futures, mail_utils = _Late("concurrent.futures"), _Late("email.utils")
+    ElementTree = _Late("xml.etree.ElementTree")
 
 # ==================================================================================================
 # 1. Constants
@@ -521,7 +540,7 @@ def _refuse_json_constant(name: str) -> NoReturn:
 # 4. Untrusted text
 # ==================================================================================================
 
-_XML_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_XML_ILLEGAL = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled when used: it takes 3 ms
 _MARKDOWN_ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>@~$:.-])")
 
 
@@ -570,7 +589,7 @@ def command_data(text: str, *, is_property: bool = False) -> str:
 
 def xml_text(text: str) -> str:
     """Text that XML 1.0 can hold: illegal characters are shown as escapes."""
-    return _XML_ILLEGAL.sub(lambda match: _escaped(match[0]), text)
+    return re.sub(_XML_ILLEGAL, lambda match: _escaped(match[0]), text)
 
 
 def markdown_text(text: str, limit: int = 200) -> str:
@@ -898,9 +917,9 @@ def power(n: int, drop: float, discordance: float, alpha: float = 0.05, min_effe
     if mean == 0:
         return 0.0
     if mean > 5000:
-        least = max(1 - NormalDist().inv_cdf(alpha / 2) * math.sqrt(mean), net - 0.5)
+        least = max(1 - statistics.NormalDist().inv_cdf(alpha / 2) * math.sqrt(mean), net - 0.5)
         deviation = math.sqrt(n * (discordance - drop * drop))
-        return NormalDist().cdf((n * drop - least) / max(deviation, 1e-9))
+        return statistics.NormalDist().cdf((n * drop - least) / max(deviation, 1e-9))
     share = (discordance + drop) / (2 * discordance)
     reached, tail, least = 0.0, 0.0, 1  # tail: P(X >= least), X binomial(m, share)
     for m, fewest in zip(range(min(n, int(mean + 10 * math.sqrt(mean)) + 20) + 1), _fewest(alpha)):
@@ -1062,7 +1081,7 @@ def nearest_rank(values: Sequence[float], quantile: Number) -> float | None:
 def _z(confidence: float) -> float:
     """Two-sided standard normal quantile."""
     _require(0 < confidence < 1, f"confidence must lie between 0 and 1, got {confidence}")
-    return NormalDist().inv_cdf(0.5 + 0.5 * confidence)
+    return statistics.NormalDist().inv_cdf(0.5 + 0.5 * confidence)
 
 
 def _require(met: bool, promise: str) -> None:
@@ -2696,7 +2715,7 @@ def retry_after_s(value: str | None, now_epoch: float) -> float | None:
     if re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
         return float(text)
     try:
-        when = email.utils.parsedate_to_datetime(text)
+        when = mail_utils.parsedate_to_datetime(text)
         when = when.replace(tzinfo=when.tzinfo or datetime.timezone.utc)
         return max(0.0, when.timestamp() - now_epoch)
     except (TypeError, ValueError, IndexError, OverflowError):
@@ -4342,12 +4361,12 @@ BLOCK_WORDS = 1 << 12  # searched at once: few enough for the processor's cache
 _ASCII_WORDS = bytes(b if b > 127 or chr(b).isalnum() else 32 for b in bytes(range(256)).lower())
 _FOREIGN = re.compile("[^\x00-\x7f]+")
 # Each character of these scripts is a word: Thai, Lao, Tibetan, Myanmar, Khmer, Han, kana.
-_SPACELESS = re.compile(
+_SPACELESS = (
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d"
     "\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\U000116d0-\U000116ff\U00016fe2\U00016fe3"
     "\U00016ff0-\U00016ff6\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
-)
+)  # compiled when used: it takes 2 ms
 _VANISHING = re.compile(  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation selectors
     "[\u00ad\u200c\u200d\u2060\ufeff\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
@@ -4360,7 +4379,7 @@ def _spaced(char: str) -> str:
         return ""
     if unicodedata.category(char)[0] not in "LNM":
         return " "
-    return f" {char} " if _SPACELESS.match(char) else char
+    return f" {char} " if re.match(_SPACELESS, char) else char
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -5992,7 +6011,11 @@ def environment(world: World) -> dict[str, Any]:
 
 RANGE_BYTES = 8 << 20  # a plain file is read in ranges of about this size, one task each
 PIECE_BYTES = 1 << 16  # of a long line of plain text
-_UNPACK: Mapping[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_UNPACK: Mapping[str, Callable[[Any], Any]] = {
+    ".gz": lambda raw: gzip.open(raw),  # noqa: SIM115  closed by _opened
+    ".bz2": lambda raw: bz2.open(raw),  # noqa: SIM115
+    ".xz": lambda raw: lzma.open(raw),  # noqa: SIM115
+}
 
 
 class ScanTask(NamedTuple):
@@ -6116,14 +6139,14 @@ def scan_corpus(
     tallies: Iterator[Tally] = map(functools.partial(scan_task, index, stdin), tasks)
     with contextlib.ExitStack() as stack:
         if processes > 1 and all(task.stop for task in tasks):  # a stream is read in this process
-            pool = concurrent.futures.ProcessPoolExecutor(processes, None, _start_worker, (index,))
+            pool = futures.ProcessPoolExecutor(processes, None, _start_worker, (index,))
             stack.callback(pool.shutdown, cancel_futures=True)
             tallies = pool.map(_scan_in_worker, tasks)
         for task in tasks:
             lines = lines if task.start else 0
             try:
                 tally = next(tallies)
-            except concurrent.futures.BrokenExecutor:
+            except futures.BrokenExecutor:
                 raise UsageError("a worker process died (out of memory?): try fewer --processes") from None
             if tally.first_bad and not skip_bad:
                 line, why = tally.first_bad
@@ -8257,7 +8280,7 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     session = Session(options_of(EndpointOptions, with_endpoint(args, world.environ)), world)
     judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
     asked = [item for item in items for _ in range(args.repeats)]
-    with contextlib.closing(session), concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+    with contextlib.closing(session), futures.ThreadPoolExecutor(args.jobs) as pool:
         try:
             answers = pool.map(lambda item: judge(item.rubric, item.output), asked)
             verdicts: list[JudgeVerdict] = placed(args.labels, list, answers)
@@ -8467,8 +8490,8 @@ def _add_parser(place: Any, name: str, doc: str, example: str) -> Any:
     return place.add_parser(name, help=listed, description=doc, epilog=epilog)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The command line of minieval."""
+def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
+    """The command line of minieval; where a command is asked for, with the options of that one."""
     parser = _Parser(
         prog="minieval",
         description="May this candidate model, prompt or provider replace the baseline?",
@@ -8484,7 +8507,7 @@ def build_parser() -> argparse.ArgumentParser:
             places[group] = head.add_subparsers(dest="action", required=True, metavar="ACTION")
         sub = _add_parser(places[group], word, doc, example)
         sub.set_defaults(func=run)
-        for add in options:
+        for add in options if asked in (None, name.split()[0]) else ():
             add(sub)
     return parser
 
@@ -8496,7 +8519,7 @@ def _parsed(argv: Sequence[str], world: World) -> argparse.Namespace:
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            return build_parser().parse_args(words)
+            return build_parser(words[0] if words else None).parse_args(words)
     finally:
         write_stream(world.stdout, out.getvalue())
         write_stream(world.stderr, err.getvalue())
