@@ -865,7 +865,7 @@ def cases_to_exclude(
     observed = math.fsum(value * count for value, count in points) / len(sums)
     if not -1 < bound < observed:
         return None if bound >= observed else 1
-    tilt = _edge(0.0, 2.0, lambda tilt: _tilted(points, tilt)[0] < bound)
+    tilt = _edge(0.0, 1.0 if points[0][0] == -1 else 2.0, lambda tilt: _tilted(points, tilt)[0] < bound)
     room = observed - bound
     if room < 1e-9:
         return None
@@ -2814,11 +2814,8 @@ def grade(case: Case, reply: Reply, tools: Tools) -> tuple[AssertionResult, ...]
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of one run over its gated cases (skipped and golden ones are outside).
-
-    `passed` counts strict passes; costs are None when any call's is unknown; latencies are of
-    answered samples.
-    """
+    """Figures of one run over its gated cases (skipped and golden ones are outside). `passed` counts
+    strict passes; costs are None when any call's is unknown; latencies are of answered samples."""
 
     cases: int
     passed: int
@@ -2837,13 +2834,13 @@ class Summary:
     served: Mapping[str, tuple[str, ...]]
 
     @property
+    def answered(self) -> int:
+        return self.samples - self.sample_errors
+
+    @property
     def p95_latency_ms(self) -> float | None:
         known = len(self.latencies_ms) == self.answered
         return nearest_rank(self.latencies_ms, 0.95) if known else None
-
-    @property
-    def answered(self) -> int:
-        return self.samples - self.sample_errors
 
     @property
     def cost_per_call_usd(self) -> Decimal | None:
@@ -2862,18 +2859,14 @@ def pass_rate(case: CaseResult) -> Fraction:
     return Fraction(case.passes, len(case.samples))
 
 
-def _known_sum(values: Iterable[float | None]) -> Decimal | None:
-    total = Decimal(0)
-    for value in values:
-        if value is None:
-            return None
-        total += Decimal(repr(value))
-    return total
-
-
 def mean(counts: Mapping[Fraction, int]) -> Fraction:
     """The mean of values that come so often each: few sums for many cases."""
     return sum((value * count for value, count in counts.items()), Fraction(0)) / sum(counts.values())
+
+
+def _known_sum(amounts: Iterable[float | None]) -> Decimal | None:
+    known = list(amounts)
+    return None if None in known else sum((Decimal(repr(amount)) for amount in known), Decimal(0))
 
 
 def _suite_interval(cases: Sequence[CaseResult], passed: int) -> Interval | None:
@@ -2885,14 +2878,6 @@ def _suite_interval(cases: Sequence[CaseResult], passed: int) -> Interval | None
     return Interval((1 + low) / 2, (1 + high) / 2)
 
 
-def _served(samples: Sequence[Sample]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for key in ("model", "fingerprint", "server", "judge_model"):
-        values = {getattr(sample, key) for sample in samples} - {None}
-        found[key] = tuple(sorted(values))
-    return found
-
-
 def summarise(run: Run) -> Summary:
     """The figures of a run."""
     cases = gated(run)
@@ -2901,6 +2886,7 @@ def summarise(run: Run) -> Summary:
     rates = Counter(pass_rate(case) for case in cases if case.samples)
     passed = sum(case.verdict == PASS for case in cases)
     judged = [s for s in answered if any(a.type == "rubric" for a in s.assertions)]
+    told = ("model", "fingerprint", "server", "judge_model")
     return Summary(
         cases=len(cases),
         passed=passed,
@@ -2916,7 +2902,7 @@ def summarise(run: Run) -> Summary:
         flags=Counter(flag for sample in answered for flag in sample.flags),
         unreadable_judge=sum(a.unreadable_judge for s in answered for a in s.assertions),
         retried=sum(sample.attempts > 1 for sample in samples),
-        served=_served(answered),
+        served={key: tuple(sorted({getattr(s, key) for s in answered} - {None})) for key in told},
     )
 
 
@@ -2949,7 +2935,7 @@ class Reason(NamedTuple):
     decision: str = REJECT
 
 
-def strict_bar(case: CaseResult) -> Fraction:
+def _bar(case: CaseResult) -> Fraction:
     """Share of its samples that a case must pass to pass strictly."""
     return Fraction(1) if case.min_pass is None else Fraction(case.min_pass, len(case.samples))
 
@@ -2972,28 +2958,25 @@ class Pair(NamedTuple):
         return self.baseline.critical or self.candidate.critical
 
     @property
-    def judged(self) -> bool:
-        """Whether a judge had a say in either run, whatever the files call the case."""
-        cases = (self.baseline, self.candidate)
-        kinds = {a.type for case in cases for s in case.samples for a in s.assertions}
-        return "rubric" in kinds or any(case.has_rubric for case in cases)
+    def group(self) -> str | None:
+        return self.candidate.group or self.baseline.group
 
     @property
     def difference(self) -> Fraction:
         return Fraction(self.passed_after - self.passed_before, self.n)
 
     @property
+    def bar(self) -> Fraction:
+        """The stricter bar of the two runs: lowering it is no way to pass."""
+        return max(_bar(self.baseline), _bar(self.candidate))
+
+    @property
     def strictly_before(self) -> bool:
-        return self.passed_before >= strict_bar(self.baseline) * self.n
+        return self.passed_before >= _bar(self.baseline) * self.n
 
     @property
     def strictly_after(self) -> bool:
         return self.passed_after >= self.bar * self.n
-
-    @property
-    def bar(self) -> Fraction:
-        """The stricter bar of the two runs: lowering it is no way to pass."""
-        return max(strict_bar(self.baseline), strict_bar(self.candidate))
 
 
 class Pairing(NamedTuple):
@@ -3024,35 +3007,7 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class GateReport:
-    """A decision with everything that led to it."""
-
-    decision: str
-    reasons: tuple[Reason, ...]
-    notes: tuple[str, ...]
-    baseline: Run
-    candidate: Run
-    before: Summary
-    after: Summary
-    policy: Policy
-    pairing: Pairing
-    comparison: Comparison
-
-    @property
-    def verdict(self) -> str:
-        return self.comparison.verdict
-
-    @property
-    def tag_effects(self) -> list[tuple[str, int, Fraction]]:
-        """(tag, paired cases, mean effect), so that a mean hides no slice."""
-        slices: dict[str, list[Fraction]] = {}
-        for pair in self.pairing.pairs:
-            for tag in set(pair.candidate.tags):
-                slices.setdefault(tag, []).append(pair.difference)
-        return [(t, len(d), sum(d, Fraction(0)) / len(d)) for t, d in sorted(slices.items())]
-
-
-class GateInput(NamedTuple):
-    """What a rule or a note of the gate looks at."""
+    """Everything that leads to a decision: what the rules and the notes look at, and what they say."""
 
     baseline: Run
     candidate: Run
@@ -3062,94 +3017,103 @@ class GateInput(NamedTuple):
     options: GateOptions
     pairing: Pairing
     comparison: Comparison
+    reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
 
+    @property
+    def decision(self) -> str:
+        """The worst that any reason asks for."""
+        asked = {reason.decision for reason in self.reasons}
+        return next((word for word in (REJECT, INCONCLUSIVE) if word in asked), ACCEPT)
 
-def _pair(baseline: CaseResult, candidate: CaseResult) -> Pair:
-    n = min(len(baseline.samples), len(candidate.samples))
-    before, after = (
-        sum(sample.verdict == PASS for sample in case.samples[:n]) for case in (baseline, candidate)
-    )
-    return Pair(baseline, candidate, n, before, after)
+    @property
+    def verdict(self) -> str:
+        return self.comparison.verdict
+
+    @property
+    def sides(self) -> tuple[tuple[str, Run, Summary], ...]:
+        """(role, run, summary) of both runs."""
+        return ("baseline", self.baseline, self.before), ("candidate", self.candidate, self.after)
+
+    @property
+    def tag_effects(self) -> list[tuple[str, int, Fraction]]:
+        """(tag, paired cases, mean effect), so that a mean hides no slice."""
+        slices: dict[str, list[Fraction]] = {}
+        for pair in self.pairing.pairs:
+            for tag in set(pair.candidate.tags):
+                slices.setdefault(tag, []).append(pair.difference)
+        return [(tag, len(found), mean(Counter(found))) for tag, found in sorted(slices.items())]
 
 
 def _in_force(policy: Policy, today: str) -> dict[str, Quarantine]:
     return {entry.case: entry for entry in policy.quarantine if entry.until >= today}
 
 
-def _mixed(case: CaseResult) -> bool:
-    return 0 < case.passes < len(case.samples)
+def _pair(baseline: CaseResult, candidate: CaseResult) -> Pair:
+    n = min(len(baseline.samples), len(candidate.samples))
+    before, after = (sum(s.verdict == PASS for s in case.samples[:n]) for case in (baseline, candidate))
+    return Pair(baseline, candidate, n, before, after)
 
 
-def pair_cases(baseline: Run, candidate: Run, waived: Iterable[str] = ()) -> Pairing:
+def pair_cases(baseline: Run, candidate: Run, waived: Collection[str] = ()) -> Pairing:
     """Joins two runs. A waived (quarantined) case with mixed results in either stands apart, unless
     it is critical; one that fails every sample is paired like any other. To look at the candidate
     alone would keep the all-pass candidates only, and call an unchanged model improved."""
     before = {case.id: case for case in gated(baseline)}
     after = {case.id: case for case in gated(candidate)}
-    waived = set(waived)
     pairs, edited, errors, quarantined = [], [], [], []
     for name in (name for name in before if name in after):
-        old, new = before[name], after[name]
-        if ERROR in (old.verdict, new.verdict):
+        pair = _pair(before[name], after[name])
+        mixed = any(0 < case.passes < len(case.samples) for case in pair[:2])
+        if ERROR in (pair.baseline.verdict, pair.candidate.verdict):
             errors.append(name)
-            continue
-        pair = _pair(old, new)
-        if old.sha256 != new.sha256:
+        elif pair.baseline.sha256 != pair.candidate.sha256:
             edited.append(pair)
-        elif name in waived and not pair.critical and new.passes and (_mixed(old) or _mixed(new)):
+        elif name in waived and mixed and pair.candidate.passes and not pair.critical:
             quarantined.append(pair)
         else:
             pairs.append(pair)
     missing = tuple(name for name in before if name not in after)
-    new_cases = tuple(case for name, case in after.items() if name not in before)
-    return Pairing(tuple(pairs), missing, new_cases, tuple(edited), tuple(errors), tuple(quarantined))
+    new = tuple(case for name, case in after.items() if name not in before)
+    return Pairing(tuple(pairs), missing, new, tuple(edited), tuple(errors), tuple(quarantined))
 
 
-def quality(p: float, effect: Fraction, policy: Policy) -> str:
+def _quality(p: float, effect: Fraction, policy: Policy) -> str:
     """The verdict: p is compared unrounded, the minimum effect as exact fractions."""
     if not p < policy.alpha or not effect:
         return NO_DIFFERENCE
     word = REGRESSED if effect < 0 else IMPROVED
-    if abs(effect) >= Fraction(str(policy.min_effect)):
-        return word
-    return f"{word}, below the minimum effect"
+    return word if abs(effect) >= Fraction(str(policy.min_effect)) else f"{word}, below the minimum effect"
 
 
-def paired_differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] | None]:
-    """The differences, and the group of each where there is one."""
-    groups: list[Hashable] = [p.candidate.group or p.baseline.group or (p.id,) for p in pairs]
-    grouped = any(pair.candidate.group or pair.baseline.group for pair in pairs)
-    return [pair.difference for pair in pairs], groups if grouped else None
+def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] | None]:
+    """The differences; and where any case has a group, the group of each (its own without one)."""
+    grouped = any(pair.group for pair in pairs)
+    return [pair.difference for pair in pairs], [p.group or (p.id,) for p in pairs] if grouped else None
 
 
 def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Comparison:
     """The paired test: McNemar for one sample a case without groups, else the sign flip."""
-    grouped = any(pair.candidate.group or pair.baseline.group for pair in pairs)
-    single = all(pair.n == 1 for pair in pairs)
-    differences = [pair.difference for pair in pairs]
-    regressed = tuple(pair for pair in pairs if pair.passed_after < pair.passed_before)
-    improved = tuple(pair for pair in pairs if pair.passed_after > pair.passed_before)
-    groups = [pair.candidate.group or pair.baseline.group or (pair.id,) for pair in pairs]
+    if not pairs:
+        return Comparison("none", (), (), Fraction(0), 1.0, Interval(-1.0, 1.0), NO_DIFFERENCE)
+    differences, groups = _differences(pairs)
+    regressed = tuple(pair for pair, difference in zip(pairs, differences) if difference < 0)
+    improved = tuple(pair for pair, difference in zip(pairs, differences) if difference > 0)
     if test == "auto":
-        test = MCNEMAR if single and not grouped else SIGN_FLIP
-    if test == MCNEMAR:
-        p = mcnemar_exact(len(regressed), len(improved))
-    else:
-        try:
-            p = sign_flip_test(differences, groups if grouped else None)
-        except ValueError:
-            raise UsageError(
-                "sample counts too unlike to test: ask every case the same number of samples"
-            ) from None
-    effect = mean(Counter(differences))
-    interval = effect_interval(differences, groups if grouped else None)
-    sums: Counter[object] = Counter()
-    for group, difference in zip(groups if grouped else range(len(pairs)), differences):
-        sums[group] += difference  # type: ignore[assignment]
-    discordant = sum(value != 0 for value in sums.values())
-    verdict = quality(p, effect, policy)
-    units = len(set(groups)) if grouped else len(pairs)
-    return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant, units)
+        test = SIGN_FLIP if groups or any(pair.n > 1 for pair in pairs) else MCNEMAR
+    try:
+        exact = test == MCNEMAR
+        p = mcnemar_exact(len(regressed), len(improved)) if exact else sign_flip_test(differences, groups)
+    except ValueError:
+        raise UsageError(
+            "sample counts too unlike to test: ask every case the same number of samples"
+        ) from None
+    sums: dict[Hashable, Fraction] = {}
+    for unit, difference in zip(groups or range(len(pairs)), differences):
+        sums[unit] = sums.get(unit, Fraction(0)) + difference
+    discordant, effect = sum(map(bool, sums.values())), mean(Counter(differences))
+    interval, verdict = effect_interval(differences, groups), _quality(p, effect, policy)
+    return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant, len(sums))
 
 
 def p_text(p: float, alpha: float, digits: int = 4) -> str:
@@ -3166,24 +3130,6 @@ def p_text(p: float, alpha: float, digits: int = 4) -> str:
     return f"p = {p:.{digits}{form}}"
 
 
-Rule = Callable[[GateInput], Iterator[Reason]]
-Note = Callable[[GateInput], Iterator[str]]
-GATE_RULES: list[Rule] = []
-GATE_NOTES: list[Note] = []
-
-
-def gate_rule(rule: Rule) -> Rule:
-    """Registers a rule: each reason it yields stands in the way of ACCEPT."""
-    GATE_RULES.append(rule)
-    return rule
-
-
-def gate_note(note: Note) -> Note:
-    """Registers a note: said in the report, without weight in the decision."""
-    GATE_NOTES.append(note)
-    return note
-
-
 def names(ids: Iterable[str], limit: int = 8) -> str:
     """Case ids for a sentence, cut after `limit`."""
     shown = [shorten(printable(name), 60) for name in ids]
@@ -3191,402 +3137,324 @@ def names(ids: Iterable[str], limit: int = 8) -> str:
     return ", ".join(shown[:limit]) + more
 
 
-@gate_rule
-def _provider_errors(given: GateInput) -> Iterator[Reason]:
-    for role, summary in (("baseline", given.before), ("candidate", given.after)):
-        if summary.errors:
-            yield Reason(
-                "provider errors",
-                f"{counted(summary.errors, 'case')} of the {role} without a full answer "
-                f"({summary.sample_errors} of {counted(summary.samples, 'sample')} failed); "
-                "an outage is not a bad answer: run it again",
-            )
-
-
-@gate_rule
-def _missing_cases(given: GateInput) -> Iterator[Reason]:
-    skipped = {case.id for case in given.candidate.cases if case.skip is not None}
-    gone = [name for name in given.pairing.missing if name not in skipped]
-    if gone:
-        yield Reason("missing", f"{names(gone)} of the baseline: not in the candidate")
-    if set(given.pairing.missing) & skipped:
-        lost = [name for name in given.pairing.missing if name in skipped]
-        yield Reason("skipped", f"{names(lost)}: ran in the baseline, skipped in the candidate")
-
-
-@gate_rule
-def _critical_cases(given: GateInput) -> Iterator[Reason]:
-    lost = [p for p in given.pairing.pairs if p.critical and p.strictly_before and not p.strictly_after]
-    if lost:
-        yield Reason("critical", f"{names(p.id for p in lost)} went from pass to fail")
-    failing = [c.id for c in given.pairing.new if c.critical and c.verdict == FAIL]
-    if failing:
-        yield Reason("critical", f"{names(failing)}: new, critical and failing")
-    edited = [pair for pair in given.pairing.edited if pair.critical]
-    if edited and not given.options.allow_edited:
-        yield Reason(
-            "edited",
-            f"{names(p.id for p in edited)}: critical, and its text or assertions changed: not comparable "
-            "(rescore the baseline, or --allow-edited)",
-        )
-    bad = [pair.id for pair in edited if pair.candidate.verdict == FAIL]
-    if bad and given.options.allow_edited:
-        yield Reason("critical", f"{names(bad)}: edited, critical and failing")
-
-
-@gate_rule
-def _judge_change(given: GateInput) -> Iterator[Reason]:
-    rubric = [p.id for p in given.pairing.pairs if p.judged]
-    changed = judge_identity(given.baseline) != judge_identity(given.candidate)
-    if rubric and changed and not given.options.allow_judge_change:
-        yield Reason(
-            "judge",
-            f"judged by {judge_name(given.baseline)} in the baseline and "
-            f"{judge_name(given.candidate)} in the candidate: {names(rubric)} cannot be compared "
-            "(judge both alike, or --allow-judge-change)",
-        )
-
-
-@gate_rule
-def _group_change(given: GateInput) -> Iterator[Reason]:
-    moved = [p.id for p in given.pairing.pairs if p.baseline.group != p.candidate.group]
-    if moved and not given.options.allow_edited:
-        yield Reason(
-            "groups",
-            f"{names(moved)}: in another group than in the baseline, and what flips together decides the "
-            "test (rescore the baseline, or --allow-edited)",
-        )
-
-
-@gate_rule
-def _quality_verdict(given: GateInput) -> Iterator[Reason]:
-    found = given.comparison
-    if found.verdict == REGRESSED:
-        yield Reason("quality", "regressed: more than noise, and at least the minimum effect")
-    elif given.options.require_improvement and found.verdict != IMPROVED:
-        yield Reason("improvement", f"is required, and this is {found.verdict}")
-
-
-@gate_rule
-def _non_inferiority(given: GateInput) -> Iterator[Reason]:
-    margin = given.policy.non_inferiority_margin
-    if margin is None:
-        return
-    low, high = given.comparison.interval
-    if high < -margin:
-        yield Reason("non-inferiority", f"the effect is below the margin of -{margin:g}")
-    elif low < -margin:
-        yield Reason(
-            "non-inferiority",
-            f"the effect may be as low as {low:+.3f}, beyond the margin of -{margin:g}"
-            + _cases_to_settle(given, margin),
-            INCONCLUSIVE,
-        )
-
-
-def _cases_to_settle(given: GateInput, margin: float) -> str:
-    if not given.pairing.pairs:
-        return ""
-    differences, groups = paired_differences(given.pairing.pairs)
-    needed = cases_to_exclude(-margin, differences, groups)
-    if needed is None:
-        return "; with an effect like this one no number of cases would"
-    return f"; about {needed} cases that come out like these would settle it"
-
-
-@gate_rule
-def _latency_budget(given: GateInput) -> Iterator[Reason]:
-    policy, after = given.policy, given.after
-    p95 = after.p95_latency_ms
-    if policy.max_p95_latency_ms is not None:
-        if p95 is None:
-            yield Reason("latency", "unknown, and the policy has a budget")
-        elif p95 > policy.max_p95_latency_ms:
-            yield Reason("latency", f"p95 {p95:.0f} ms, over the budget of {policy.max_p95_latency_ms:g} ms")
-    if policy.max_p95_latency_ratio is not None:
-        yield from _latency_ratio(given, policy.max_p95_latency_ratio)
-
-
-def _latency_ratio(given: GateInput, limit: float) -> Iterator[Reason]:
-    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
-    calls = min(len(given.before.latencies_ms), len(given.after.latencies_ms))
-    if calls < 100:
-        yield Reason(
-            "latency", f"max_p95_latency_ratio needs 100 calls in both runs to mean anything, not {calls}"
-        )
-    elif before is None or after is None:
-        yield Reason("latency", "unknown, and the policy has a ratio")
-    elif after > limit * before:
-        yield Reason("latency", f"p95 {after:.0f} ms against {before:.0f} ms, over the ratio of {limit:g}")
-
-
-@gate_rule
-def _cost_budget(given: GateInput) -> Iterator[Reason]:
-    policy, after = given.policy, given.after
-    limits = (policy.max_cost_per_call_usd, policy.max_cost_ratio, policy.max_total_cost_usd)
-    mean, total = after.cost_per_call_usd, after.total_cost_usd
-    if all(limit is None for limit in limits):
-        return
-    if mean is None or total is None:
-        yield Reason(
-            "cost",
-            "unknown, and the policy has a budget: the suite needs prices for this model, and the "
-            "endpoint must report usage",
-        )
-        return
-    per_call, ratio, whole = limits
-    if per_call is not None and mean > Decimal(str(per_call)):
-        yield Reason("cost", f"${mean:.6f} per call, over the budget of ${per_call:g}")
-    if whole is not None and total > Decimal(str(whole)):
-        yield Reason("cost", f"${total:.6f} in all, over the budget of ${whole:g}")
-    if ratio is not None:
-        base = given.before.cost_per_call_usd
-        if base is None or mean > base * Decimal(str(ratio)):
-            known = "unknown" if base is None else f"${base:.6f}"
-            yield Reason("cost", f"${mean:.6f} per call against {known}, over the ratio of {ratio:g}")
-
-
-@gate_rule
-def _expired_quarantine(given: GateInput) -> Iterator[Reason]:
-    present = {case.id for case in gated(given.candidate)}
-    for entry in given.policy.quarantine:
-        if entry.case in present and entry.until < given.options.today:
-            yield Reason(
-                "quarantine",
-                f"{printable(entry.case)}: its quarantine ended on {entry.until} "
-                f"({printable(entry.owner)}, {printable(entry.ticket)})",
-            )
-
-
-def judge_identity(run: Run) -> tuple[object, ...]:
-    """What makes two judges the same measurement: the model asked and its prompt."""
-    judge = run.judge or {}
-    return judge.get("model"), judge.get("prompt_sha256")
-
-
 def judge_name(run: Run) -> str:
     """The judge as a reader knows it."""
     return printable(str((run.judge or {}).get("model") or "nobody"))
 
 
-@gate_note
-def _within_noise(given: GateInput) -> Iterator[str]:
-    found = given.comparison
-    lost, won = len(found.regressed), len(found.improved)
+def _judge(run: Run) -> tuple[object, ...]:
+    """What makes two judges the same measurement: the model asked and its prompt."""
+    judge = run.judge or {}
+    return judge.get("model"), judge.get("prompt_sha256")
+
+
+def _judged(case: CaseResult) -> bool:
+    """Whether a judge had a say, whatever the file calls the case."""
+    return case.has_rubric or any(a.type == "rubric" for s in case.samples for a in s.assertions)
+
+
+def _skipped(run: Run) -> dict[str, str]:
+    return {case.id: case.skip for case in run.cases if case.skip is not None}
+
+
+# The rules: each reason that one yields stands in the way of ACCEPT.
+
+
+def _outage_rule(given: GateReport) -> Iterator[Reason]:
+    for role, _, summary in given.sides:
+        failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} failed"
+        lost = f"{counted(summary.errors, 'case')} of the {role} without a full answer ({failed})"
+        if summary.errors:
+            yield Reason("provider errors", f"{lost}; an outage is not a bad answer: run it again")
+
+
+def _case_rule(given: GateReport) -> Iterator[Reason]:
+    pairs, missing, new, changed, _, _ = given.pairing
+    skipped, allowed = _skipped(given.candidate), given.options.allow_edited
+    edited = [pair for pair in changed if pair.critical]
+    gone = [name for name in missing if name not in skipped]
+    unasked = [name for name in missing if name in skipped]
+    lost = [p.id for p in pairs if p.critical and p.strictly_before and not p.strictly_after]
+    failing = [case.id for case in new if case.critical and case.verdict == FAIL]
+    failing_edited = [pair.id for pair in edited if pair.candidate.verdict == FAIL]
+    moved = [pair.id for pair in pairs if pair.baseline.group != pair.candidate.group]
+    way_out = "(rescore the baseline, or --allow-edited)"
+    other_text = ": critical, and its text or assertions changed: not comparable"
+    other_group = ": in another group than in the baseline, and what flips together decides the test"
+    for kind, ids, words in (
+        ("missing", gone, " of the baseline: not in the candidate"),
+        ("skipped", unasked, ": ran in the baseline, skipped in the candidate"),
+        ("critical", lost, " went from pass to fail"),
+        ("critical", failing, ": new, critical and failing"),
+        ("critical", failing_edited if allowed else [], ": edited, critical and failing"),
+        ("edited", [] if allowed else [pair.id for pair in edited], f"{other_text} {way_out}"),
+        ("groups", [] if allowed else moved, f"{other_group} {way_out}"),
+    ):
+        if ids:
+            yield Reason(kind, names(ids) + words)
+
+
+def _judge_rule(given: GateReport) -> Iterator[Reason]:
+    old, new = given.baseline, given.candidate
+    if _judge(old) == _judge(new) or given.options.allow_judge_change:
+        return
+    rubric = [p.id for p in given.pairing.pairs if _judged(p.baseline) or _judged(p.candidate)]
+    judges = f"judged by {judge_name(old)} in the baseline and {judge_name(new)} in the candidate"
+    way_out = "(judge both alike, or --allow-judge-change)"
+    if rubric:
+        yield Reason("judge", f"{judges}: {names(rubric)} cannot be compared {way_out}")
+
+
+def _quality_rule(given: GateReport) -> Iterator[Reason]:
+    if given.verdict == REGRESSED:
+        yield Reason("quality", "regressed: more than noise, and at least the minimum effect")
+    elif given.options.require_improvement and given.verdict != IMPROVED:
+        yield Reason("improvement", f"is required, and this is {given.verdict}")
+
+
+def _non_inferiority_rule(given: GateReport) -> Iterator[Reason]:
+    margin, (low, high) = given.policy.non_inferiority_margin, given.comparison.interval
+    if margin is not None and high < -margin:
+        yield Reason("non-inferiority", f"the effect is below the margin of -{margin:g}")
+    elif margin is not None and low < -margin:
+        text = f"the effect may be as low as {low:+.3f}, beyond the margin of -{margin:g}"
+        yield Reason("non-inferiority", text + _cases_to_settle(given.pairing.pairs, margin), INCONCLUSIVE)
+
+
+def _cases_to_settle(pairs: Sequence[Pair], margin: float) -> str:
+    if not pairs:
+        return ""
+    needed = cases_to_exclude(-margin, *_differences(pairs))
+    if needed is None:
+        return "; with an effect like this one no number of cases would"
+    return f"; about {needed} cases that come out like these would settle it"
+
+
+def _latency_rule(given: GateReport) -> Iterator[Reason]:
+    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
+    limit, ratio = given.policy.max_p95_latency_ms, given.policy.max_p95_latency_ratio
+    if limit is not None:
+        if after is None:
+            yield Reason("latency", "unknown, and the policy has a budget")
+        elif after > limit:
+            yield Reason("latency", f"p95 {after:.0f} ms, over the budget of {limit:g} ms")
+    if ratio is not None:
+        calls = min(len(summary.latencies_ms) for summary in (given.before, given.after))
+        if calls < 100:
+            needs = "max_p95_latency_ratio needs 100 calls in both runs to mean anything"
+            yield Reason("latency", f"{needs}, not {calls}")
+        elif before is None or after is None:
+            yield Reason("latency", "unknown, and the policy has a ratio")
+        elif after > ratio * before:
+            yield Reason(
+                "latency", f"p95 {after:.0f} ms against {before:.0f} ms, over the ratio of {ratio:g}"
+            )
+
+
+def _cost_rule(given: GateReport) -> Iterator[Reason]:
+    policy, base = given.policy, given.before.cost_per_call_usd
+    per_call, total = given.after.cost_per_call_usd, given.after.total_cost_usd
+    limit, whole, ratio = policy.max_cost_per_call_usd, policy.max_total_cost_usd, policy.max_cost_ratio
+    if limit is None and whole is None and ratio is None:
+        return
+    if per_call is None or total is None:
+        needs = "the suite needs prices for this model, and the endpoint must report usage"
+        yield Reason("cost", f"unknown, and the policy has a budget: {needs}")
+        return
+    if limit is not None and per_call > Decimal(str(limit)):
+        yield Reason("cost", f"${per_call:.6f} per call, over the budget of ${limit:g}")
+    if whole is not None and total > Decimal(str(whole)):
+        yield Reason("cost", f"${total:.6f} in all, over the budget of ${whole:g}")
+    if ratio is not None and (base is None or per_call > base * Decimal(str(ratio))):
+        known = "unknown" if base is None else f"${base:.6f}"
+        yield Reason("cost", f"${per_call:.6f} per call against {known}, over the ratio of {ratio:g}")
+
+
+def _quarantine_rule(given: GateReport) -> Iterator[Reason]:
+    present = {case.id for case in gated(given.candidate)}
+    for entry in given.policy.quarantine:
+        if entry.case in present and entry.until < given.options.today:
+            ended = f"{printable(entry.case)}: its quarantine ended on {entry.until}"
+            yield Reason("quarantine", f"{ended} ({printable(entry.owner)}, {printable(entry.ticket)})")
+
+
+# The notes: said in the report, without weight in the decision.
+
+
+def _said(*rows: tuple[object, str]) -> Iterator[str]:
+    """The texts of the rows that hold."""
+    return (text for holds, text in rows if holds)
+
+
+def _test_notes(given: GateReport) -> Iterator[str]:
+    found, pairs, alpha = given.comparison, given.pairing.pairs, given.policy.alpha
     if found.verdict == NO_DIFFERENCE and found.effect < 0:
         yield f"a net loss of {-float(found.effect) * 100:.1f} points is within noise for this test"
-    floor = min_discordant_for(given.policy.alpha)
+    if found.holm_p is not None and found.effect > 0 and found.p < alpha <= found.holm_p:
+        alone, held = p_text(found.p, alpha), p_text(found.holm_p, alpha)
+        yield f"improved by itself ({alone}), not over all candidates (Holm {held})"
+    floor = min_discordant_for(alpha)
     if found.discordant < floor:
-        unit = "case" if found.discordant == lost + won else "group"
-        yield (
-            f"{counted(found.discordant, 'discordant ' + unit)}: fewer than {floor} can never reach alpha "
-            f"{given.policy.alpha:g}, so this run could not have shown a change"
-        )
+        cases = found.discordant == len(found.regressed) + len(found.improved)
+        few = counted(found.discordant, "discordant case" if cases else "discordant group")
+        never = f"fewer than {floor} can never reach alpha {alpha:g}"
+        yield f"{few}: {never}, so this run could not have shown a change"
     zero_inside = found.interval.low <= 0 <= found.interval.high
-    if given.policy.alpha == 0.05 and zero_inside == (found.p < 0.05):  # the interval's own level
+    if alpha == 0.05 and zero_inside == (found.p < 0.05):  # the interval's own level
         yield "the interval of the effect and the test disagree about zero: the test decides"
-
-
-@gate_note
-def _samples_agree(given: GateInput) -> Iterator[str]:
-    pairs = given.pairing.pairs
     if pairs and all(p.n > 1 and {p.passed_before, p.passed_after} <= {0, p.n} for p in pairs):
         yield "all samples of every case agree, in both runs: they add nothing to one (temperature 0?)"
 
 
-@gate_note
-def _coverage(given: GateInput) -> Iterator[str]:
-    pairing = given.pairing
-    if given.baseline == given.candidate:
-        yield "baseline and candidate are the same run: nothing was compared"
-    if pairing.new:
-        yield f"new cases, not compared: {names(case.id for case in pairing.new)}"
-    if pairing.edited:
-        yield f"edited cases, left out of the comparison: {names(p.id for p in pairing.edited)}"
-    skipped = [case for case in given.candidate.cases if case.skip is not None]
-    for case in skipped[:5]:
-        yield f"skipped: {printable(case.id)}: {printable(case.skip or '')}"
-    if len(skipped) > 5:
-        yield f"skipped: {len(skipped) - 5} more"
+def _coverage_notes(given: GateReport) -> Iterator[str]:
+    pairing, skipped = given.pairing, _skipped(given.candidate)
     uneven = [p for p in pairing.pairs if len(p.baseline.samples) != len(p.candidate.samples)]
-    if uneven:
-        yield (
-            f"sample counts differ in {len(uneven)} cases: compared on the first seeds that both runs have"
-        )
     beyond = [p.id for p in uneven if p.critical and p.strictly_after and p.candidate.verdict == FAIL]
-    if beyond:
-        yield f"critical, and failing on seeds that the baseline was not asked: {names(beyond)}"
+    differ = f"sample counts differ in {len(uneven)} cases"
+    reasons = [(True, f"skipped: {printable(name)}: {printable(why)}") for name, why in skipped.items()]
+    return _said(
+        (given.baseline == given.candidate, "baseline and candidate are the same run: nothing was compared"),
+        (pairing.new, f"new cases, not compared: {names(case.id for case in pairing.new)}"),
+        (pairing.edited, f"edited cases, left out of the comparison: {names(p.id for p in pairing.edited)}"),
+        *reasons[:5],
+        (reasons[5:], f"skipped: {len(reasons) - 5} more"),
+        (uneven, f"{differ}: compared on the first seeds that both runs have"),
+        (beyond, f"critical, and failing on seeds that the baseline was not asked: {names(beyond)}"),
+    )
 
 
-@gate_note
-def _critical_honesty(given: GateInput) -> Iterator[str]:
-    for pair in given.pairing.pairs:
-        if not pair.critical or pair.strictly_after:
-            continue
+def _critical_notes(given: GateReport) -> Iterator[str]:
+    for pair in (pair for pair in given.pairing.pairs if pair.critical and not pair.strictly_after):
+        before, after, n, alpha = pair.passed_before, pair.passed_after, pair.n, given.policy.alpha
         if not pair.strictly_before:
             yield f"critical, and failing in both runs: {printable(pair.id)}"
-        elif pair.n > 1:
-            p = fisher_exact(
-                pair.passed_before,
-                pair.n - pair.passed_before,
-                pair.passed_after,
-                pair.n - pair.passed_after,
-                greater=True,
-            )
-            alone = "does not show" if p >= given.policy.alpha else "shows"
-            bar = math.ceil(pair.bar * pair.n)
-            rule = "allows no failure" if bar == pair.n else f"asks for {bar}"
+        elif n > 1:
+            p = fisher_exact(before, n - before, after, n - after, greater=True)
+            alone = "does not show" if p >= alpha else "shows"
+            bar = math.ceil(pair.bar * n)
+            rule = "allows no failure" if bar == n else f"asks for {bar}"
             yield (
-                f"{printable(pair.id)}: {pair.passed_after} of {pair.n}, baseline {pair.passed_before} of "
-                f"{pair.n}: critical {rule}; this alone {alone} a change "
-                f"(Fisher {p_text(p, given.policy.alpha, 2)})"
+                f"{printable(pair.id)}: {after} of {n}, baseline {before} of {n}: critical {rule}; "
+                f"this alone {alone} a change (Fisher {p_text(p, alpha, 2)})"
             )
 
 
-def policy_values(policy: Policy) -> dict[str, Any]:
-    """A policy's values by key."""
-    return {key: getattr(policy, key) for key in POLICY_FIELDS}
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The keys that two objects do not have alike."""
+    missing = object()
+    return sorted(key for key in {**one, **other} if one.get(key, missing) != other.get(key, missing))
 
 
-def _differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return sorted(k for k in {**one, **other} if one.get(k, _differing_keys) != other.get(k, _differing_keys))
-
-
-@gate_note
-def _what_changed(given: GateInput) -> Iterator[str]:
+def _change_notes(given: GateReport) -> Iterator[str]:
     old, new = given.baseline, given.candidate
-    prompt = old.prompt_sha256 != new.prompt_sha256
-    if prompt:
-        yield "the prompt differs between the runs"
-    if prompt and old.model != new.model:
-        yield "model and prompt changed at once: two causes, one effect"
-    if judge_identity(old) != judge_identity(new):
-        yield f"the judge differs: {judge_name(old)} and {judge_name(new)}"
-    differing = _differing_keys(old.request, new.request)
-    if differing:
-        yield f"request parameters differ: {names(differing)}"
-    if old.samples != new.samples:
-        yield f"samples a case differ: {old.samples} and {new.samples}"
-    theirs, ours, applied = (policy_values(policy) for policy in (old.policy, new.policy, given.policy))
-    asked = _differing_keys(ours, applied)
-    if asked:
-        yield f"policies differ in {names(asked)}: the one asked for is applied"
-    differing = [key for key in _differing_keys(theirs, ours) if key not in asked]
-    if differing:
-        yield f"policies differ in {names(differing)}: the candidate's is applied"
-    if old.concurrency != new.concurrency:
-        yield f"concurrency differs ({old.concurrency} and {new.concurrency}): latencies are not comparable"
+    prompt, request = old.prompt_sha256 != new.prompt_sha256, _differing(old.request, new.request)
+    asked = _differing(vars(new.policy), vars(given.policy))
+    policies = [key for key in _differing(vars(old.policy), vars(new.policy)) if key not in asked]
+    concurrency = f"concurrency differs ({old.concurrency} and {new.concurrency})"
+    return _said(
+        (prompt, "the prompt differs between the runs"),
+        (prompt and old.model != new.model, "model and prompt changed at once: two causes, one effect"),
+        (_judge(old) != _judge(new), f"the judge differs: {judge_name(old)} and {judge_name(new)}"),
+        (request, f"request parameters differ: {names(request)}"),
+        (old.samples != new.samples, f"samples a case differ: {old.samples} and {new.samples}"),
+        (asked, f"policies differ in {names(asked)}: the one asked for is applied"),
+        (policies, f"policies differ in {names(policies)}: the candidate's is applied"),
+        (old.concurrency != new.concurrency, f"{concurrency}: latencies are not comparable"),
+    )
 
 
-@gate_note
-def _served_models(given: GateInput) -> Iterator[str]:
-    words = {
-        "model": "served model",
-        "fingerprint": "system fingerprint",
-        "server": "server",
-        "judge_model": "served judge",
-    }
-    for role, summary in (("baseline", given.before), ("candidate", given.after)):
-        for key, word in words.items():
-            if len(summary.served[key]) > 1:
-                yield f"the {word} changed within the {role} run: {names(summary.served[key])}"
-    for role, run, summary in (
-        ("baseline", given.baseline, given.before),
-        ("candidate", given.candidate, given.after),
-    ):
+_SERVED_WORDS = {
+    "model": "served model",
+    "fingerprint": "system fingerprint",
+    "server": "server",
+    "judge_model": "served judge",
+}
+
+
+def _served_notes(given: GateReport) -> Iterator[str]:
+    for role, run, summary in given.sides:
+        for key, found in summary.served.items():
+            if len(found) > 1:
+                yield f"the {_SERVED_WORDS[key]} changed within the {role} run: {names(found)}"
         other = [model for model in summary.served["model"] if model != run.model]
         if other:
             yield f"the {role} asked for {printable(run.model)} and was served {names(other)}"
+    same_model = given.baseline.model == given.candidate.model
     for key in ("fingerprint", "server", "judge_model"):
         old, new = given.before.served[key], given.after.served[key]
-        if old != new and (key == "judge_model" or given.baseline.model == given.candidate.model):
-            yield f"the {words[key]} differs between the runs: {names(old) or 'none'}; {names(new) or 'none'}"
+        if old != new and (key == "judge_model" or same_model):
+            served = f"{names(old) or 'none'}; {names(new) or 'none'}"
+            yield f"the {_SERVED_WORDS[key]} differs between the runs: {served}"
 
 
-@gate_note
-def _answers_to_look_at(given: GateInput) -> Iterator[str]:
-    words = {
-        TRUNCATED: "truncated answers (graded as they came)",
-        FILTERED: "filtered answers (failed)",
-        NO_TEXT: "answers without text (failed)",
-        THINKING: "answers with a <think> block",
-        SPEAKS_TO_JUDGE: "answers that speak to their judge: read them before believing the verdict",
-    }
-    for role, summary in (("baseline", given.before), ("candidate", given.after)):
-        for flag, word in words.items():
+_FLAG_WORDS = {
+    TRUNCATED: "truncated answers (graded as they came)",
+    FILTERED: "filtered answers (failed)",
+    NO_TEXT: "answers without text (failed)",
+    THINKING: "answers with a <think> block",
+    SPEAKS_TO_JUDGE: "answers that speak to their judge: read them before believing the verdict",
+}
+
+
+def _answer_notes(given: GateReport) -> Iterator[str]:
+    for role, _, summary in given.sides:
+        for flag, words in _FLAG_WORDS.items():
             if summary.flags.get(flag):
-                yield f"{role}: {summary.flags[flag]} {word}"
+                yield f"{role}: {summary.flags[flag]} {words}"
         if summary.unreadable_judge:
             yield f"{role}: {summary.unreadable_judge} unreadable judge replies (failed)"
 
 
-@gate_note
-def _quarantined(given: GateInput) -> Iterator[str]:
+def _quarantine_notes(given: GateReport) -> Iterator[str]:
     entries = _in_force(given.policy, given.options.today)
-    mixed = {pair.id for pair in given.pairing.quarantined}
-    idle = [name for name in entries if name not in mixed]
+    idle = entries.keys() - {pair.id for pair in given.pairing.quarantined}
     if idle:
-        yield f"quarantine entries without effect here: {names(idle)}"
+        yield f"quarantine entries without effect here: {names(name for name in entries if name in idle)}"
     for pair in given.pairing.quarantined:
-        entry = entries[pair.id]
+        entry, case = entries[pair.id], pair.candidate
         since = f", since {entry.since}" if entry.since else ""
-        yield (
-            f"quarantined until {entry.until}{since}: {printable(pair.id)} "
-            f"{pair.candidate.passes} of {len(pair.candidate.samples)} "
-            f"({printable(entry.owner)}, {printable(entry.ticket)})"
-        )
+        mixed = f"{printable(pair.id)} {case.passes} of {len(case.samples)}"
+        owner = f"({printable(entry.owner)}, {printable(entry.ticket)})"
+        yield f"quarantined until {entry.until}{since}: {mixed} {owner}"
 
 
-def _decision(reasons: Sequence[Reason]) -> str:
-    decisions = {reason.decision for reason in reasons}
-    return next((word for word in (REJECT, INCONCLUSIVE) if word in decisions), ACCEPT)
+_RULES: tuple[Callable[[GateReport], Iterator[Reason]], ...] = (
+    *(_outage_rule, _case_rule, _judge_rule, _quality_rule, _non_inferiority_rule),
+    *(_latency_rule, _cost_rule, _quarantine_rule),
+)
+_NOTES: tuple[Callable[[GateReport], Iterator[str]], ...] = (
+    *(_test_notes, _coverage_notes, _critical_notes, _change_notes),
+    *(_served_notes, _answer_notes, _quarantine_notes),
+)
 
 
-def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
-    """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
+def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
     for role, run in (("baseline", baseline), ("candidate", candidate)):
         if run.incomplete:
             raise UsageError(f"the {role} run is incomplete ({run.incomplete}): finish it with --resume")
     pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
     if not pairing.pairs and not pairing.errors:
         raise UsageError("nothing to evaluate: the two runs have no comparable case in common")
-    comparison = (
-        compare(pairing.pairs, policy, options.test)
-        if pairing.pairs
-        else Comparison("none", (), (), Fraction(0), 1.0, Interval(-1.0, 1.0), NO_DIFFERENCE)
-    )
-    given = GateInput(
-        baseline, candidate, summarise(baseline), summarise(candidate), policy, options, pairing, comparison
-    )
-    reasons = tuple(reason for rule in GATE_RULES for reason in rule(given))
-    notes = tuple(text for note in GATE_NOTES for text in note(given))
-    return GateReport(
-        _decision(reasons),
-        reasons,
-        notes,
-        baseline,
-        candidate,
-        given.before,
-        given.after,
-        policy,
-        pairing,
-        comparison,
-    )
+    before, after = summarise(baseline), summarise(candidate)
+    found = compare(pairing.pairs, policy, options.test)
+    return GateReport(baseline, candidate, before, after, policy, options, pairing, found)
 
 
-def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
-    """The report, also held against a pinned second baseline: small losses that a rolling
-    baseline forgives add up, and the anchor sees their sum. Budgets are held once."""
-    found = anchored.comparison
-    note = (
-        f"against the anchor {printable(anchored.baseline.model)}: {found.verdict} "
-        f"(effect {float(found.effect):+.2f}, {p_text(found.p, report.policy.alpha)})"
-    )
-    once = ("latency", "cost", "quarantine", "improvement")
-    reasons = [reason for reason in anchored.reasons if reason.kind not in once]
-    reasons = [*report.reasons, *(r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in reasons)]
-    notes = (*report.notes, note)
-    return replace(report, reasons=tuple(reasons), notes=notes, decision=_decision(reasons))
+def _corrected(report: GateReport, holm_p: float) -> GateReport:
+    found = report.comparison._replace(holm_p=holm_p)
+    if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
+        found = found._replace(verdict=NO_DIFFERENCE)
+    return replace(report, comparison=found)
+
+
+def _decided(report: GateReport) -> GateReport:
+    reasons = tuple(reason for rule in _RULES for reason in rule(report))
+    return replace(report, reasons=reasons, notes=tuple(text for notes in _NOTES for text in notes(report)))
+
+
+def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
+    """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
+    return _decided(_compared(baseline, candidate, policy, options))
 
 
 def gate_many(
@@ -3594,31 +3462,23 @@ def gate_many(
 ) -> list[GateReport]:
     """One report a candidate. `improved` must hold after Holm's correction over the candidates;
     `regressed` is never corrected: a correction must not hide a regression."""
-    reports = [gate(baseline, run, policy, options) for run, policy in zip(candidates, policies)]
-    if len(reports) == 1:
-        return reports
-    adjusted = holm([report.comparison.p for report in reports])
-    return [_with_holm(report, p, options) for report, p in zip(reports, adjusted)]
+    reports = [_compared(baseline, run, policy, options) for run, policy in zip(candidates, policies)]
+    if len(reports) > 1:
+        adjusted = holm([report.comparison.p for report in reports])
+        reports = [_corrected(report, p) for report, p in zip(reports, adjusted)]
+    return [_decided(report) for report in reports]
 
 
-def _with_holm(report: GateReport, adjusted: float, options: GateOptions) -> GateReport:
-    found = report.comparison._replace(holm_p=adjusted)
-    report = replace(report, comparison=found)
-    if not found.verdict.startswith(IMPROVED) or adjusted < report.policy.alpha:
-        return report
-    alpha = report.policy.alpha
-    alone, held = p_text(found.p, alpha), p_text(adjusted, alpha)
-    note = f"improved by itself ({alone}), not over all candidates (Holm {held})"
-    reasons = list(report.reasons)
-    if options.require_improvement and found.verdict == IMPROVED:
-        reasons.append(Reason("improvement", "is required, and " + note))
-    return replace(
-        report,
-        comparison=found._replace(verdict=NO_DIFFERENCE),
-        notes=(*report.notes, note),
-        reasons=tuple(reasons),
-        decision=_decision(reasons),
-    )
+def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
+    """The report, also held against a pinned second baseline: small losses that a rolling
+    baseline forgives add up, and the anchor sees their sum. Budgets are held once."""
+    found, once = anchored.comparison, ("latency", "cost", "quarantine", "improvement")
+    effect = f"effect {float(found.effect):+.2f}, {p_text(found.p, report.policy.alpha)}"
+    note = f"against the anchor {printable(anchored.baseline.model)}: {found.verdict} ({effect})"
+    more = [
+        r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in anchored.reasons if r.kind not in once
+    ]
+    return replace(report, reasons=(*report.reasons, *more), notes=(*report.notes, note))
 
 
 # ==================================================================================================
@@ -3666,50 +3526,45 @@ def observed_discordance(baseline: Run, candidate: Run) -> float:
     return float(sum(a * (1 - b) + b * (1 - a) for a, b in rates) / len(pairs))
 
 
-def pool_rates(runs: Sequence[Run]) -> list[CaseRates]:
-    """Passes of samples by case over several runs of the same model."""
+def _pooled(runs: Sequence[Run]) -> list[CaseRates]:
     pooled: dict[str, CaseRates] = {}
     for case in (case for run in runs for case in gated(run) if case.verdict != ERROR):
-        before = pooled.get(case.id, CaseRates(case, 0, 0))
-        n = before.samples + len(case.samples)
-        pooled[case.id] = CaseRates(case, before.passes + case.passes, n)
+        _, passes, samples = pooled.get(case.id, (case, 0, 0))
+        pooled[case.id] = CaseRates(case, passes + case.passes, samples + len(case.samples))
     if not pooled:
         raise UsageError("nothing to evaluate: the results hold no answered case")
     return list(pooled.values())
 
 
-def _imagined_run(
+def _imagined(
     template: Run, rates: Sequence[CaseRates], pool: Sequence[Sample], samples: int, rng: random.Random
 ) -> Run:
     """A run of the same model as the rates describe it: verdicts, latencies and costs drawn. A case
     with samples of its own keeps their number and its `min_pass`."""
     cases = []
-    for rate in rates:
+    for case, passes, seen in rates:
+        own = len(case.samples) != template.samples or case.min_pass is not None
         drawn = []
-        own = len(rate.case.samples) != template.samples or rate.case.min_pass is not None
-        for seed in range(len(rate.case.samples) if own else samples):
-            passed = rng.random() * rate.samples < rate.passes
+        for seed in range(len(case.samples) if own else samples):
+            results = (AssertionResult("equals", rng.random() * seen < passes, ""),)
             like = rng.choice(pool)
-            result = (AssertionResult("equals", passed, ""),)
-            drawn.append(Sample(seed, "", None, None, result, 1, like.latency_ms, cost_usd=like.cost_usd))
-        cases.append(replace(rate.case, samples=tuple(drawn), has_rubric=False))
+            drawn.append(Sample(seed, assertions=results, latency_ms=like.latency_ms, cost_usd=like.cost_usd))
+        cases.append(replace(case, samples=tuple(drawn), has_rubric=False))
     return replace(template, cases=tuple(cases), samples=samples)
 
 
 def false_alarms(
     runs: Sequence[Run], policy: Policy, samples: int, trials: int, rng: random.Random
 ) -> FalseAlarms:
-    """How often the gate itself rejects a model that did not change, and why, by simulation.
-
-    Each trial draws two runs from the pooled per-case pass rates and from the observed latencies
-    and costs of `runs`, and gates the one against the other.
-    """
-    rates = pool_rates(runs)
-    pool = [s for run in runs for c in gated(run) for s in c.samples if s.error is None]
+    """How often the gate itself rejects a model that did not change, and why, by simulation: each
+    trial draws two runs from the pooled per-case pass rates and from the observed latencies and
+    costs of `runs`, and gates the one against the other."""
+    rates = _pooled(runs)
+    pool = [s for run in runs for case in gated(run) for s in case.samples if s.error is None]
     causes: Counter[str] = Counter()
     rejected = 0
     for _ in range(trials):
-        old, new = (_imagined_run(runs[0], rates, pool, samples, rng) for _ in range(2))
+        old, new = (_imagined(runs[0], rates, pool, samples, rng) for _ in range(2))
         report = gate(old, new, policy, GateOptions(today=""))  # every quarantine in force
         rejected += report.decision != ACCEPT
         causes.update({reason.kind for reason in report.reasons})
@@ -3796,8 +3651,9 @@ def build_ledger(
         run = (source, name)
         runs.add(run)
         critical |= {case} if is_critical else set()
-        before = seen.setdefault(case, {}).get(run, True)
-        seen[case][run] = None if None in (passed, before) else bool(passed and before)
+        by_run = seen.setdefault(case, {})
+        before = by_run.get(run, True)
+        by_run[run] = None if passed is None or before is None else passed and before
     if not seen:
         raise UsageError("nothing to evaluate: the sources hold no result of any case")
     cases, of_source = {}, Counter(source for source, _ in runs)
@@ -3823,18 +3679,11 @@ def run_endpoint(run: Run) -> str:
     return f"{host} {run.model} served as {', '.join(served) or 'unknown'}"
 
 
-_ROW_FIELDS: Mapping[str, Field] = {
-    "run": text_field,
-    "case": text_field,
-    "passed": flag_field,
-    "critical": flag_field,
-}
-
-
 def parse_run_log(text: str) -> list[Observation]:
     """Rows `{"run", "case", "passed"}`, one a line. Raises UsageError naming the line."""
-    row = object_of(_ROW_FIELDS, ("run", "case", "passed"), functools.partial(Observation, source="log"))
-    return read_lines(text, row)
+    fields = {"run": text_field, "case": text_field, "passed": flag_field, "critical": flag_field}
+    make = functools.partial(Observation, source="log")
+    return read_lines(text, object_of(fields, ("run", "case", "passed"), make))
 
 
 def parse_junit(text: str, run: str) -> list[Observation]:
@@ -3863,50 +3712,48 @@ def settled(case: LedgerCase) -> bool:
     rate lies on one side of 0.6."""
     if case.runs < ADAPTIVE_STEP:
         return False
-    interval = wilson_interval(case.passes, case.runs, 0.8)
-    assert interval is not None
-    return case.passes in (0, case.runs) or interval.low >= 0.6 or interval.high < 0.6
+    low, high = wilson_interval(case.passes, case.runs, 0.8) or (0.0, 1.0)
+    return case.passes in (0, case.runs) or low >= 0.6 or high < 0.6
 
 
 def _case_decision(
-    name: str, case: LedgerCase, ledger: Ledger, baseline: Ledger | None, least: int,
-    entry: Quarantine | None,
-    today: str,
-) -> tuple[str, str, str]:  # fmt: skip
-    """(state, decision, reason) by the table of the design, first fitting row first."""
-    before = baseline.cases.get(name) if baseline else None
-    critical = case.critical or (before is not None and before.critical)
-    expected = case.expected or ledger.runs
-    if case.runs < expected:
-        return "runs missing", BLOCK, f"{expected - case.runs} of {expected} runs gave no verdict"
+    case: LedgerCase, before: LedgerCase | None, entry: Quarantine | None, least: int, today: str
+) -> tuple[str, str, str]:
+    """(state, decision, reason) by the table of the design, first fitting row first. `before` is the
+    case in the baseline ledger, `entry` its quarantine."""
+    ended = f"its quarantine ended on {entry.until}" if entry and entry.until < today else ""
+    if case.runs < case.expected:
+        missing = f"{case.expected - case.runs} of {case.expected} runs gave no verdict"
+        return "runs missing", BLOCK, missing
     if case.runs < least:
         return "too few runs", BLOCK, f"{case.runs} of {least}: 1 of 1 is no evidence"
     if case.passes == case.runs:
-        if entry and entry.until < today and case.runs < RUNS_TO_LEAVE_QUARANTINE:
-            ended = f"its quarantine ended on {entry.until}, and leaving it needs"
-            return "stable-pass", BLOCK, f"{ended} {RUNS_TO_LEAVE_QUARANTINE} such runs"
-        if entry and case.runs < RUNS_TO_LEAVE_QUARANTINE:
-            return "stable-pass", MERGE, f"leaving quarantine needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
-        return "stable-pass", MERGE, "passed every run"
+        if entry is None or case.runs >= RUNS_TO_LEAVE_QUARANTINE:
+            return "stable-pass", MERGE, "passed every run"
+        needs = f"needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
+        if ended:
+            return "stable-pass", BLOCK, f"{ended}, and leaving it {needs}"
+        return "stable-pass", MERGE, f"leaving quarantine {needs}"
     if case.passes == 0:
-        if before is not None and before.runs and before.passes == 0 and not critical:
-            return "stable-fail", MERGE, "a known gap: the baseline ledger holds it as stable-fail too"
-        word = "a regression, not noise" if before is not None and before.passes else "fails every run"
-        return "stable-fail", BLOCK, word
+        if before and before.passes:
+            return "stable-fail", BLOCK, "a regression, not noise"
+        if before and before.runs and not case.critical:
+            known = "a known gap: the baseline ledger holds it as stable-fail too"
+            return "stable-fail", MERGE, known
+        return "stable-fail", BLOCK, "fails every run"
     if 5 * case.passes < 3 * case.runs:
         return "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"
-    if critical:
-        return "flaky, mostly passing", BLOCK, "critical"
+    state = "flaky, mostly passing"
+    if case.critical or ended:
+        return state, BLOCK, "critical" if case.critical else ended
     if entry is None:
-        return "flaky, mostly passing", QUARANTINE, "without a quarantine entry: counts against the budget"
-    if entry.until < today:
-        return "flaky, mostly passing", BLOCK, f"its quarantine ended on {entry.until}"
-    return "flaky, mostly passing", QUARANTINE, f"{entry.ticket} ({entry.owner}) until {entry.until}"
+        return state, QUARANTINE, "without a quarantine entry: counts against the budget"
+    return state, QUARANTINE, f"{entry.ticket} ({entry.owner}) until {entry.until}"
 
 
 def _binding_blocks(ledger: Ledger, baseline: Ledger | None) -> Iterator[str]:
-    for word, key in (("fixtures", "fixtures"), ("endpoint", "endpoint")):
-        now, then = getattr(ledger, key), getattr(baseline, key, None)
+    for word in ("fixtures", "endpoint"):
+        now, then = getattr(ledger, word), getattr(baseline, word, None)
         if now is None:
             yield f"the ledger is bound to no {word}: nobody knows what was tested"
         elif baseline is not None and now != then:
@@ -3917,33 +3764,32 @@ def check_ledger(
     ledger: Ledger, baseline: Ledger | None, *, budget: int, least: int, today: str
 ) -> LedgerReport:
     """May this be merged? The decision table of the design, the flaky budget on top."""
+    then: Mapping[str, LedgerCase] = baseline.cases if baseline else {}
     entries = {e.case: e for e in (*(baseline.quarantine if baseline else ()), *ledger.quarantine)}
     decisions = []
     for name, case in ledger.cases.items():
-        found = _case_decision(name, case, ledger, baseline, least, entries.get(name), today)
+        before = then.get(name)
+        critical = case.critical or (before is not None and before.critical)
+        case = case._replace(critical=critical, expected=case.expected or ledger.runs)
+        found = _case_decision(case, before, entries.get(name), least, today)
         interval = wilson_interval(case.passes, case.runs)
         decisions.append(LedgerDecision(name, *found, case.passes, case.runs, interval))
-    for name in baseline.cases if baseline else ():
-        if name not in ledger.cases:
-            decisions.append(
-                LedgerDecision(name, "missing", BLOCK, "in the baseline ledger, not in this one")
-            )
-    unowned = [d for d in decisions if d.decision == QUARANTINE and d.case not in entries]
+    for name in (name for name in then if name not in ledger.cases):
+        gone = "in the baseline ledger, not in this one"
+        decisions.append(LedgerDecision(name, "missing", BLOCK, gone))
     blocks = [*_binding_blocks(ledger, baseline)]
     blocked = [d.case for d in decisions if d.decision == BLOCK]
     if blocked:
         blocks.append(f"{counted(len(blocked), 'case')} in the table above: {names(blocked)}")
+    unowned = [d.case for d in decisions if d.decision == QUARANTINE and d.case not in entries]
     if len(unowned) > budget:
-        blocks.append(
-            f"{counted(len(unowned), 'flaky case')} without a quarantine entry "
-            f"({names(d.case for d in unowned)}), "
-            f"the budget is {budget}"
-        )
+        flaky = f"{counted(len(unowned), 'flaky case')} without a quarantine entry"
+        blocks.append(f"{flaky} ({names(unowned)}), the budget is {budget}")
     notes = [] if baseline else ["there is no baseline ledger: known gaps and changes cannot be told"]
     runs = max((case.runs for case in ledger.cases.values()), default=0)
-    low = wilson_interval(runs, runs)
-    if low is not None:
-        notes.append(f"{runs} of {runs} shows a pass rate of at least {low.low:.2f}, no more")
+    shown = wilson_interval(runs, runs)
+    if shown is not None:
+        notes.append(f"{runs} of {runs} shows a pass rate of at least {shown.low:.2f}, no more")
     return LedgerReport(tuple(decisions), tuple(blocks), tuple(notes))
 
 
@@ -3955,52 +3801,25 @@ CAUGHT, SURVIVED, NOT_APPLICABLE = "caught", "survived", "not applicable"
 _CASE_BLIND = frozenset(("icontains", "numeric", "max-chars"))
 
 
+Planter = Callable[[Case, str, Sequence[str]], Optional[str]]
+
+
 class Fault(NamedTuple):
     """One way an answer goes wrong: `plant(case, answer, others)` gives the faulty answer, or None
     when it cannot matter to this case. `others` are the good answers of all cases."""
 
     name: str
     stands_for: str
-    plant: Callable[[Case, str, Sequence[str]], str | None]
+    plant: Planter
 
 
-FAULTS: dict[str, Fault] = {}
-Planter = Callable[[Case, str, Sequence[str]], Optional[str]]
+def _saying(text: str) -> Planter:
+    """Plants this text, with the answer where it has a `%s`."""
+    return lambda case, answer, others: text.replace("%s", answer)
 
 
-def fault(name: str, stands_for: str) -> Callable[[Planter], Planter]:
-    """Registers the decorated planter as a synthetic fault."""
-
-    def register(plant: Planter) -> Planter:
-        FAULTS[name] = Fault(name, stands_for, plant)
-        return plant
-
-    return register
-
-
-@fault("empty", "the model, or what stands before it, gave nothing")
-def _plant_empty(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    return ""
-
-
-@fault("refusal", "a safety change made the model decline")
-def _plant_refusal(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    return "I'm sorry, but I can't help with that."
-
-
-@fault("cut in half", "max_tokens, or a stream that broke")
-def _plant_cut(case: Case, answer: str, others: Sequence[str]) -> str | None:
+def _cut_in_half(case: Case, answer: str, others: Sequence[str]) -> str | None:
     return answer[: len(answer) // 2] if len(answer) > 1 else None
-
-
-@fault("wrapped in prose", "a chattier model")
-def _plant_prose(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    return f"Sure! Here is the answer:\n\n{answer}\n\nLet me know if you need anything else."
-
-
-@fault("fenced", "a model that formats everything as Markdown")
-def _plant_fence(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    return f"```\n{answer}\n```"
 
 
 def _json_answer(answer: str) -> Any:
@@ -4010,55 +3829,65 @@ def _json_answer(answer: str) -> Any:
         return None
 
 
-@fault("field removed", "a required field that the model forgets")
-def _plant_field(case: Case, answer: str, others: Sequence[str]) -> str | None:
+def _field_removed(case: Case, answer: str, others: Sequence[str]) -> str | None:
     document = _json_answer(answer)
-    schemas = [a.source["value"] for a in case.assertions if a.type == "json-schema"]
-    required = [key for schema in schemas for key in schema.get("required", ())] or document
     if not isinstance(document, dict) or not document:
         return None
+    schemas = [a.source["value"] for a in case.assertions if a.type == "json-schema"]
+    required = [key for schema in schemas for key in schema.get("required", ())] or document
     lost = next((key for key in required if key in document), None)
     return json.dumps({key: value for key, value in document.items() if key != lost})
 
 
-@fault("number off", "arithmetic, or a unit, that slipped")
-def _plant_number(case: Case, answer: str, others: Sequence[str]) -> str | None:
+def _number_off(case: Case, answer: str, others: Sequence[str]) -> str | None:
     planted = re.sub(r"\d+", r"7\g<0>", answer)  # far off: beyond any tolerance, whichever is read
     return planted if planted != answer else None
 
 
-def _swapped(value: Any) -> Any:
-    """The value with its first two unlike texts exchanged, wherever they stand side by side."""
-    items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-    texts = [(key, item) for key, item in items if isinstance(item, str)]
-    pair = next(((a, b) for a, b in itertools.combinations(texts, 2) if a[1] != b[1]), None)
-    if pair is None:
-        return None
-    moved = dict(items)
-    moved[pair[0][0]], moved[pair[1][0]] = pair[1][1], pair[0][1]
-    return moved if isinstance(value, dict) else list(moved.values())
-
-
-@fault("labels swapped", "a mapping or an index that is off by one")
-def _plant_swap(case: Case, answer: str, others: Sequence[str]) -> str | None:
+def _labels_swapped(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    """The first two unlike texts that stand side by side in an object or a list are exchanged."""
     document = _json_answer(answer)
-    swapped = _swapped(document) if isinstance(document, (dict, list)) else None
-    return None if swapped is None else json.dumps(swapped)
-
-
-@fault("another case's answer", "answers that were joined to the wrong questions")
-def _plant_other(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    return next((other for other in others if other != answer), None)
+    if not isinstance(document, (dict, list)):
+        return None
+    moved = dict(document if isinstance(document, dict) else enumerate(document))
+    texts = [key for key, value in moved.items() if isinstance(value, str)]
+    for one, other in itertools.combinations(texts, 2):
+        if moved[one] != moved[other]:
+            moved[one], moved[other] = moved[other], moved[one]
+            return json.dumps(moved if isinstance(document, dict) else list(moved.values()))
+    return None
 
 
 def _is_case_blind(assertion: Assertion) -> bool:
-    return assertion.type == "regex" and bool(re.compile(assertion.value).flags & re.IGNORECASE)
+    if assertion.type == "regex":
+        return bool(re.compile(assertion.value).flags & re.IGNORECASE)
+    return assertion.negated or assertion.type in _CASE_BLIND
 
 
-@fault("shouted", "a model, or a template, that changes letter case")
-def _plant_shout(case: Case, answer: str, others: Sequence[str]) -> str | None:
-    blind = all(a.base_type in _CASE_BLIND or a.negated or _is_case_blind(a) for a in case.assertions)
+def _shouted(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    blind = all(map(_is_case_blind, case.assertions))
     return None if blind or answer.upper() == answer else answer.upper()
+
+
+def _anothers(case: Case, answer: str, others: Sequence[str]) -> str | None:
+    return next((other for other in others if other != answer), None)
+
+
+_REFUSAL = "I'm sorry, but I can't help with that."
+_PROSE = "Sure! Here is the answer:\n\n%s\n\nLet me know if you need anything else."
+_FAULTS = (
+    Fault("empty", "the model, or what stands before it, gave nothing", _saying("")),
+    Fault("refusal", "a safety change made the model decline", _saying(_REFUSAL)),
+    Fault("cut in half", "max_tokens, or a stream that broke", _cut_in_half),
+    Fault("wrapped in prose", "a chattier model", _saying(_PROSE)),
+    Fault("fenced", "a model that formats everything as Markdown", _saying("```\n%s\n```")),
+    Fault("field removed", "a required field that the model forgets", _field_removed),
+    Fault("number off", "arithmetic, or a unit, that slipped", _number_off),
+    Fault("labels swapped", "a mapping or an index that is off by one", _labels_swapped),
+    Fault("another case's answer", "answers that were joined to the wrong questions", _anothers),
+    Fault("shouted", "a model, or a template, that changes letter case", _shouted),
+)
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _FAULTS}
 
 
 class Trial(NamedTuple):
@@ -4146,10 +3975,10 @@ def prove(
     if not trials and not complaints:
         raise UsageError("nothing to prove: no case has a passing answer (give examples, or --results)")
     proof = Proof(tuple(trials), tuple(complaints), tuple(notes))
-    if min_score is not None and (proof.score is None or proof.score < min_score):
-        complaint = f"the score is below --min-score {float(min_score):g}"
-        proof = replace(proof, complaints=(*proof.complaints, complaint))
-    return proof
+    if min_score is None or (proof.score is not None and proof.score >= min_score):
+        return proof
+    low = f"the score is below --min-score {float(min_score):g}"
+    return replace(proof, complaints=(*proof.complaints, low))
 
 
 def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
@@ -4161,13 +3990,13 @@ def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
     return replace(proof, notes=(*proof.notes, note), complaints=complaints)
 
 
-def _rescored_sample(sample: Sample, case: Case, old: CaseResult, tools: Tools) -> Sample:
+def _rescored(sample: Sample, case: Case, place: str, tools: Tools) -> Sample:
     if sample.error is not None or {FILTERED, NO_TEXT} & set(sample.flags):
         return sample
     if sample.output is None:
-        raise UsageError(f"case {quoted(case.id)}: its answers were not kept (--no-outputs)")
+        raise UsageError(f"{place}: its answers were not kept (--no-outputs)")
     if case.has_rubric and tools.judge is None:
-        raise UsageError(f"case {quoted(case.id)}: has a rubric, and rescoring asks no judge: run it again")
+        raise UsageError(f"{place}: has a rubric, and rescoring asks no judge: run it again")
     results = tuple(check_assertion(a, sample.output, tools) for a in case.assertions)
     return sample._replace(assertions=results)
 
@@ -4178,24 +4007,23 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
     if run.prompt_sha256 != suite.prompt_sha256:
         raise UsageError("the prompt changed too: the stored answers are to another question, run it again")
     cases = {case.id: case for case in suite.cases}
+    told = ("critical", "why", "tags", "group", "owner", "fixture", "golden")
     results = []
     for old in run.cases:
-        case = cases.get(old.id)
+        case, place = cases.get(old.id), f"case {quoted(old.id)}"
         if case is None:
-            raise UsageError(f"case {quoted(old.id)}: is in the results, not in the suite")
+            raise UsageError(f"{place}: is in the results, not in the suite")
+        new = replace(old, **{key: getattr(case, key) for key in told})
         if case.sha256 != old.sha256:
             if not old.asked_sha256:
-                raise UsageError(
-                    f"case {quoted(old.id)}: the results do not say what it was asked: run it again"
-                )
+                raise UsageError(f"{place}: the results do not say what it was asked: run it again")
             if old.asked_sha256 != asked_sha256(suite, case):
-                raise UsageError(f"case {quoted(old.id)}: its input or prompt changed too: run it again")
-            samples = tuple(_rescored_sample(sample, case, old, tools) for sample in old.samples)
-            old = replace(
-                old, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
+                raise UsageError(f"{place}: its input or prompt changed too: run it again")
+            samples = tuple(_rescored(sample, case, place, tools) for sample in old.samples)
+            new = replace(
+                new, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
             )
-        told = ("critical", "why", "tags", "group", "owner", "fixture", "golden")
-        results.append(replace(old, **{key: getattr(case, key) for key in told}))
+        results.append(new)
     return replace(run, cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
 
 
@@ -4257,12 +4085,10 @@ class Calibration:
 
 
 _LABEL_FIELDS: Mapping[str, Field] = {
-    "output": any_text_field,
+    **dict.fromkeys(("output", "note"), any_text_field),
+    **dict.fromkeys(("human", "critical"), flag_field),
     "rubric": text_field,
-    "human": flag_field,
     "humans": list_of(flag_field),
-    "critical": flag_field,
-    "note": any_text_field,
 }
 
 
@@ -4286,12 +4112,8 @@ def parse_labels(text: str) -> list[LabelledItem]:
 
 def _people_agreement(items: Sequence[LabelledItem]) -> float | None:
     """Share of agreeing pairs of people over all items with several labels: the judge's ceiling."""
-    agree = total = 0
-    for item in items:
-        for one, other in itertools.combinations(item.humans, 2):
-            agree += one == other
-            total += 1
-    return agree / total if total else None
+    pairs = [pair for item in items for pair in itertools.combinations(item.humans, 2)]
+    return sum(one == other for one, other in pairs) / len(pairs) if pairs else None
 
 
 def calibrate(judged: Sequence[JudgedItem]) -> Calibration:

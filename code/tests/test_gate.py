@@ -178,6 +178,11 @@ class SeveralCandidates(GateTest):
             said = "\n".join((*report.notes, *(reason.text for reason in report.reasons)))
             self.assertNotRegex(said, r"p = 0\.0+(?!\d)")
 
+    def test_a_case_that_was_lost_whole_leaves_the_question_of_enough_cases_answered(self) -> None:
+        report = gate(flips(1, 1, 20), non_inferiority_margin=0.02)
+        self.assertEqual(report.decision, "INCONCLUSIVE")
+        self.assertRegex(report.reasons[0].text, r"about \d+ cases|no number of cases")
+
 
 class Notes(GateTest):
     def noted(self, before: Any, after: Any, of_before: Any = None, of_after: Any = None) -> m.GateReport:
