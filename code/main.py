@@ -2442,9 +2442,8 @@ class Reply(NamedTuple):
 
 def hide_secrets(text: str, secrets: Collection[str], at_least: int) -> str:
     """The text with every secret of `at_least` characters replaced by `[secret]`."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= at_least:
-            text = text.replace(secret, "[secret]")
+    for secret in sorted((s for s in secrets if len(s) >= at_least), key=len, reverse=True):
+        text = text.replace(secret, "[secret]")
     return text
 
 
@@ -2455,10 +2454,7 @@ def one_line(text: str, secrets: Collection[str] = (), at_least: int = SECRET_CH
 
 
 def header_value(text: str, source: str) -> str:
-    """A key fit for a header, without white space around it.
-
-    Raises ValueError naming `source` and never the key, which http.client's own error would show.
-    """
+    """A key fit for a header, stripped. ValueError names its source and never shows the key."""
     text = text.strip()
     if not text:
         raise ValueError(f"{source} is empty")
@@ -2478,10 +2474,8 @@ class BaseUrl:
 
 
 def normal_base_url(text: str) -> BaseUrl:
-    """The chat-completions URL of a base URL with or without /v1, slash or query.
-
-    A bare host gets /v1; a path is kept, since gateways name their own. Raises ValueError without
-    showing credentials.
+    """The chat-completions URL of a base URL with or without /v1 (a bare host gets it), slash or
+    query. Raises ValueError without showing credentials.
 
     >>> normal_base_url("http://me:pw@h:8000/?api-version=1&key=s").shown
     'http://h:8000/v1/chat/completions?api-version=1&key=[secret]'
@@ -2502,35 +2496,23 @@ def normal_base_url(text: str) -> BaseUrl:
         path = (path or "/v1") + "/chat/completions"
     url = f"{parts.scheme}://{host.lower()}{path}" + ("?" if parts.query else "")
     shown = _QUERY_SECRET.sub(r"\1[secret]", parts.query)
-    basic_auth, secrets = _basic_auth(userinfo)
-    for _, value in _QUERY_SECRET.findall(parts.query):
-        secrets += (value, urllib.parse.unquote(value))
-    return BaseUrl(url + parts.query, url + shown, basic_auth, secrets)
-
-
-def _basic_auth(userinfo: str) -> tuple[str | None, tuple[str, ...]]:
-    """The Authorization header of `user:password`, and all that must stay hidden."""
-    if not userinfo:
-        return None, ()
-    user, _, password = userinfo.partition(":")
-    plain = urllib.parse.unquote(password or user)
-    pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
-    token = base64.b64encode(pair.encode("utf-8")).decode("ascii")
-    return f"Basic {token}", (userinfo, token, password or user, plain)
-
-
-# -- Reading a reply -------------------------------------------------------------------------------
+    basic_auth, secrets = None, []
+    if userinfo:
+        user, _, password = userinfo.partition(":")
+        pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
+        token = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+        basic_auth, secrets = f"Basic {token}", [userinfo, token, password or user]
+    secrets += [value for _, value in _QUERY_SECRET.findall(parts.query)]
+    secrets += [urllib.parse.unquote(secret) for secret in secrets]
+    return BaseUrl(url + parts.query, url + shown, basic_auth, tuple(secrets))
 
 
 def read_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float,
     secrets: Collection[str] = (),
 ) -> Reply:  # fmt: skip
-    """The answer in an HTTP reply whose body is complete and decompressed.
-
-    Raises ProviderError for everything else. A content filter is an outcome of the case, whether
-    it met the answer (a finish reason) or the prompt (an error): `filtered`.
-    """
+    """The answer in an HTTP reply; ProviderError for everything else. A content filter is an outcome
+    of the case, whether it met the answer (a finish reason) or the prompt (an error): `filtered`."""
     try:
         reply = _read(status, {k.lower(): v for k, v in headers.items()}, body, now_epoch)
     except ProviderError as error:
@@ -2551,7 +2533,15 @@ def _read(status: int, headers: Mapping[str, str], body: bytes, now_epoch: float
         document = parse_json(body.decode("utf-8-sig"))
     except ValueError as problem:
         if answered:
-            raise _unreadable(headers, body, problem) from None
+            text = body.decode("utf-8-sig", "replace").strip()
+            stream = "event-stream" in headers.get("content-type", "").lower()
+            if stream or re.match("(data|event|retry|id)?:", text):
+                kind, message = "unexpected_stream", "an event stream was sent; none was asked for"
+            elif isinstance(problem, UnicodeDecodeError):
+                kind, message = "bad_encoding", f"the reply is not UTF-8 (byte {problem.start})"
+            else:
+                kind, message = "bad_json", f"{problem}: {text or '(empty body)'}"
+            raise ProviderError(kind, message) from None
         document = None
     error = _reported_error(document)
     if answered and error is None:
@@ -2574,43 +2564,47 @@ def _dig(value: Any, *path: str | int) -> Any:
     return value
 
 
-def _unreadable(headers: Mapping[str, str], body: bytes, problem: ValueError) -> ProviderError:
-    """Why the body of a 200 is no JSON."""
-    text = body.decode("utf-8-sig", "replace").strip()
-    stream = "event-stream" in headers.get("content-type", "").lower()
-    if stream or re.match("(data|event|retry|id)?:", text):
-        return ProviderError("unexpected_stream", "an event stream was sent; none was asked for")
-    if isinstance(problem, UnicodeDecodeError):
-        return ProviderError("bad_encoding", f"the reply is not UTF-8 (byte {problem.start})")
-    return ProviderError("bad_json", f"{problem}: {text or '(empty body)'}")
-
-
 def _completion(document: Any, server: str | None) -> Reply:
     message = _dig(document, "choices", 0, "message")
     if not isinstance(message, dict):
         found = f"no answer: choices[0].message is {json_kind(message)}, not an object"
         raise ProviderError("bad_reply", f"{found}. {_error_text(document)}")
-    text, finish = _answer_text(message), _word(_dig(document, "choices", 0, "finish_reason"))
-    cached = _dig(document, "usage", "prompt_tokens_details", "cached_tokens")
-    if cached is None:
-        cached = _dig(document, "usage", "prompt_cache_hit_tokens")  # DeepSeek
-    reply = Reply(
-        text,
-        finish,
-        _token_count(_dig(document, "usage", "prompt_tokens")),
-        _token_count(_dig(document, "usage", "completion_tokens")),
-        _token_count(cached),
-        _word(_dig(document, "model")),
-        _word(_dig(document, "system_fingerprint")),
-        server,
-        filtered=(finish or "").lower() in _FILTERS,
-        thinking=strip_thinking(text) != text,
-    )
+    text = _answer_text(message)
+    reply = _with_facts(text, _dig(document, "choices", 0, "finish_reason"), document)
+    reply = reply._replace(server=server, thinking=strip_thinking(text) != text)
     if text.strip():
         return reply
     called = message.get("tool_calls") or message.get("function_call")
     reasoned = message.get("reasoning_content") or message.get("reasoning")
     return _without_text(reply, "tool_calls" if called else "reasoning" if reasoned else "empty")
+
+
+def _with_facts(text: str, finish: Any, document: Any) -> Reply:
+    """The text as a reply, with what the document says of model and usage where that is sound."""
+    finish, usage = _word(finish), _dig(document, "usage")
+    cached = _dig(usage, "prompt_tokens_details", "cached_tokens")
+    if cached is None:
+        cached = _dig(usage, "prompt_cache_hit_tokens")  # DeepSeek
+    counts = (_dig(usage, "prompt_tokens"), _dig(usage, "completion_tokens"), cached)
+    served = _word(_dig(document, "model")), _word(_dig(document, "system_fingerprint"))
+    asked, answered, cached = (n if type(n) is int and 0 <= n <= TOKENS_CAP else None for n in counts)
+    filtered = (finish or "").lower() in _FILTERS
+    return Reply(text, finish, asked, answered, cached, *served, filtered=filtered)
+
+
+def program_reply(stdout: bytes) -> Reply:
+    """What a program answered: a text, or an object with `output` and what else a reply may say."""
+    try:
+        text = stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProviderError("program", "the program's answer is not UTF-8") from None
+    text, document = text[:-1] if text.endswith("\n") else text, None
+    with contextlib.suppress(JsonError):
+        document = parse_json(text)
+    output = _dig(document, "output")
+    if not isinstance(output, str):
+        return Reply(text)
+    return _with_facts(output, _dig(document, "finish_reason"), document)
 
 
 def _answer_text(message: Mapping[str, Any]) -> str:
@@ -2619,22 +2613,19 @@ def _answer_text(message: Mapping[str, Any]) -> str:
     if content is not None and not isinstance(content, (str, list)):
         raise ProviderError("bad_reply", f"the answer's content is {json_kind(content)}")
     parts = content if isinstance(content, list) else [content or ""]
-    text = "".join(map(_part_text, parts))
+    texts = [
+        part if isinstance(part, str) else _dig(part, "text")
+        for part in parts  # those of other types (images, reasoning) have no text
+        if _dig(part, "type") in (None, "text", "output_text")
+    ]
+    if not all(isinstance(text, str) for text in texts):
+        raise ProviderError("bad_reply", "a text part of the answer holds no text")
+    text = "".join(texts)
     if not text.strip():
         refusals = (_dig(source, "refusal") for source in (message, *parts))
         text = next((r for r in refusals if isinstance(r, str) and r.strip()), "")
     if re.search("[\ud800-\udfff]", text):
         raise ProviderError("bad_json", "the answer holds an unpaired surrogate")
-    return text
-
-
-def _part_text(part: Any) -> str:
-    """The text of a part of the content; parts of other types (images, reasoning) have none."""
-    if _dig(part, "type") not in (None, "text", "output_text"):
-        return ""
-    text = part if isinstance(part, str) else _dig(part, "text")
-    if not isinstance(text, str):
-        raise ProviderError("bad_reply", "a text part of the answer holds no text")
     return text
 
 
@@ -2644,15 +2635,8 @@ def _without_text(reply: Reply, why: str) -> Reply:
     return reply._replace(text="", no_text="content_filter" if reply.filtered else why)
 
 
-def _token_count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= TOKENS_CAP else None
-
-
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-# -- Reading a failure -----------------------------------------------------------------------------
 
 
 def _reported_error(document: Any) -> Any:
@@ -2667,27 +2651,19 @@ def _reported_error(document: Any) -> Any:
 
 
 def _failure(status: int, error: Any, text: str, wait_s: float | None) -> ProviderError:
-    kind, message = _failure_kind(status, error), f"HTTP {status}: {text}"
+    """What a failure is by its status; inside a 200 by the status or the words in the error."""
+    words = f"{_dig(error, 'code')} {_dig(error, 'type')}".lower()
+    kind = next((kind for word, kind in _KINDS_OF_WORDS if word in words), "server")
+    number = re.match(r"[45]\d\d\b", words) if 200 <= status < 300 else re.match(".*", str(status))
+    if number and kind != "quota":
+        kind = _KINDS_OF_STATUS.get(int(number[0]), "bad_request" if number[0] < "5" else "server")
+    message = f"HTTP {status}: {text}"
     for word in map(_word, (_dig(error, "code"), _dig(error, "param"))):
         message += f" ({word})" if word and word not in text else ""
     if kind in RETRIED_KINDS and wait_s is not None and wait_s > RETRY_AFTER_CAP_S:
         kind = "retry_after_too_long"
         message = f"asked to wait {wait_s:g} s (at most {RETRY_AFTER_CAP_S:g} s): {message}"
     return ProviderError(kind, message, retry_after_s=wait_s)
-
-
-def _failure_kind(status: int, error: Any) -> str:
-    """What a failure is by its status; inside a 200 by the status or the words in the error."""
-    words = f"{_dig(error, 'code')} {_dig(error, 'type')}".lower()
-    named = next((kind for word, kind in _KINDS_OF_WORDS if word in words), "server")
-    if named == "quota":
-        return named
-    if 200 <= status < 300:
-        number = re.match(r"[45]\d\d\b", words)
-        if not number:
-            return named
-        status = int(number[0])
-    return _KINDS_OF_STATUS.get(status, "bad_request" if status < 500 else "server")
 
 
 def _error_text(error: Any, depth: int = 4) -> str:
@@ -2704,9 +2680,8 @@ def _error_text(error: Any, depth: int = 4) -> str:
 
 
 def retry_after_s(value: str | None, now_epoch: float) -> float | None:
-    """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None.
-
-    Seconds or an HTTP date; a past date is 0.0. Silly values (negative, words) are None.
+    """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), 0.0 for a past date; None
+    for silly values (negative, words).
 
     >>> retry_after_s("Wed, 21 Oct 2026 07:28:00 GMT", 1792567677.0)
     3.0
@@ -2729,10 +2704,7 @@ def backoff_s(attempt: int, rng: random.Random) -> float:
 
 
 def dropped_parameter(error: ProviderError, defaults: Collection[str]) -> str | None:
-    """The first of `defaults` that a rejected request calls unsupported, or None.
-
-    `defaults` are the parameters that minieval itself added: what the suite set is never dropped.
-    """
+    """The first of minieval's own parameters that a rejected request calls unsupported, or None."""
     if error.kind != "bad_request" or not _UNSUPPORTED_WORDS.search(error.message):
         return None
     named = (n for n in defaults if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", error.message))
@@ -2740,11 +2712,9 @@ def dropped_parameter(error: ProviderError, defaults: Collection[str]) -> str | 
 
 
 def strip_thinking(text: str) -> str:
-    """The text without the reasoning before the answer.
-
-    Reasoning is a block that opens the text (one never closed leaves no answer), or all before a
-    closing tag that no opening tag precedes, as when the chat template opened it in the prompt.
-    Tags inside the answer are the answer's.
+    """The text without the reasoning before the answer: a block that opens the text (one never closed
+    leaves no answer), or all before a closing tag that no opening tag precedes (a chat template may
+    open it in the prompt). Tags inside the answer are the answer's.
 
     >>> strip_thinking("<think>Lyon?</think> Paris"), strip_thinking("use <think> and </think>")
     ('Paris', 'use <think> and </think>')
@@ -2767,10 +2737,8 @@ def without_thinking(reply: Reply) -> Reply:
 
 
 def cost_usd(reply: Reply, price: Price | None) -> float | None:
-    """US dollars that one reply cost, or None when usage or price is unknown or contradictory.
-
-    Cached tokens are inside `prompt_tokens`, reasoning tokens inside `completion_tokens`; cached
-    tokens without a price of their own cost the full one. Decimal arithmetic.
+    """US dollars that one reply cost, or None when usage or price is unknown or contradictory. Cached
+    tokens are inside `prompt_tokens`, and without a price of their own cost the full one.
 
     >>> cost_usd(Reply("", None, 2006, 300, 1920), Price(2.5, 10, 1.25))
     0.005615
@@ -5673,21 +5641,11 @@ def load(path: str, parse: Callable[[str], _Parsed]) -> _Parsed:
 
 def load_suite(path: str) -> Suite:
     """A suite from its file; the files that it names are relative to it."""
-    folder = os.path.dirname(path)
-    return load(
-        path, lambda text: parse_suite(text, path, lambda name: read_text(os.path.join(folder, name)))
-    )
 
+    def read_beside(name: str) -> str:
+        return read_text(os.path.join(os.path.dirname(path), name))
 
-def load_calibration(path: str, judge: str | None) -> dict[str, Any]:
-    """A calibration record of this judge."""
-
-    def parse(text: str) -> dict[str, Any]:
-        record = parse_calibration(text)
-        check_calibration(record, judge)
-        return record
-
-    return load(path, parse)
+    return load(path, lambda text: parse_suite(text, path, read_beside))
 
 
 def load_run(path: str) -> Run:
@@ -5706,9 +5664,8 @@ for line in sys.stdin.buffer:
 
 
 class TimedSearch:
-    """`re.search` that a pattern cannot hang: it runs in a child process, which is ended at the
-    time limit (a thread cannot stop `re`, and SIGALRM is neither for threads nor for Windows).
-    Patterns without a repeat or a group are linear and searched here. Safe to share."""
+    """`re.search` that a pattern cannot hang: it runs in a child process that is ended at the limit
+    (SIGALRM is neither for threads nor for Windows). Linear patterns are searched here. Safe to share."""
 
     def __init__(self, limit_s: float = REGEX_LIMIT_S) -> None:
         self._limit_s, self._lock = limit_s, threading.Lock()
@@ -5773,11 +5730,8 @@ def _spawn(
 
 def file_sha256(path: str) -> str:
     """Digest of a file's bytes. Raises UsageError naming it."""
-    digest = hashlib.sha256()
     with system_errors(f"{path}: cannot be read"), open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def run_program(
@@ -6103,11 +6057,8 @@ class _Incoming(io.RawIOBase):
 
 
 class HttpClient:
-    """Posts over connections that are kept between calls; safe to share between threads.
-
-    Proxies are urllib's choice, taken once per URL; TLS is always verified and honours
-    SSL_CERT_FILE; redirects are never followed. Only name resolution is outside the deadline.
-    """
+    """Posts over connections that are kept between calls, from any thread. Proxies are urllib's choice,
+    TLS is always verified, and only name resolution is outside the deadline."""
 
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, max_body_bytes: int = MAX_BODY_BYTES
@@ -6117,10 +6068,8 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline_s: float) -> RawReply:
-        """The whole reply to one POST, whatever its status; ProviderError when none came in time.
-
-        A kept connection that the server closed meanwhile is replaced within the same call.
-        """
+        """The whole reply to one POST, whatever its status; ProviderError when none came in time. A kept
+        connection that the server closed meanwhile is replaced within the same call."""
         until = self._clock() + deadline_s
         route = self._routes.get(url) or self._routes.setdefault(url, _route(url))
         request = _request_bytes(route, headers, body)
@@ -6244,12 +6193,9 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
 
 
 class RetryGate:
-    """What the workers of a run share: a pause for all, and the end of a hopeless run.
-
-    `ended_by` is the error that ended it: ten failed samples in a row, or four before the first
-    answer when the last is hopeless; and as many more as are under way, since of samples that
-    start together those that fail at once end before those that are answered.
-    """
+    """What the workers of a run share: a pause for all, and the error that `ended_by` all hope: ten
+    failed samples in a row, or four before the first answer when the last is hopeless; and as many
+    more as are under way, since of samples that start together those that fail at once end first."""
 
     def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
@@ -6293,12 +6239,9 @@ def call_with_retries(
     ask_once: Callable[[], _T], *, attempts: int, rng: random.Random, clock: Callable[[], float],
     sleep: Callable[[float], bool], gate: RetryGate, give_up_at: float = math.inf,
 ) -> tuple[_T, int]:  # fmt: skip
-    """The answer and the number of attempts it took; else the last ProviderError is raised.
-
-    Only RETRIED_KINDS are asked again, never an answer: after a jittered backoff, or Retry-After
-    where that is longer, which then holds back all workers. No attempt starts after `give_up_at`
-    on `clock`. The error carries its attempts.
-    """
+    """The answer and the attempts it took; else the last ProviderError, which carries them too. Only
+    RETRIED_KINDS are asked again, never an answer: after a jittered backoff, or Retry-After where that
+    is longer, which then holds back all workers. No attempt starts after `give_up_at` on `clock`."""
     attempt = 0
     while True:
         attempt += 1
@@ -6362,8 +6305,7 @@ class RunOptions(EndpointOptions):
     quiet: bool = True
 
     @property
-    def lanes(self) -> list[str]:
-        """The names of who answers: models, then programs."""
+    def lanes(self) -> list[str]:  # who answers: models, then programs
         return [*self.model, *self.exec]
 
     @property
@@ -6372,8 +6314,8 @@ class RunOptions(EndpointOptions):
 
 
 class Stop:
-    """Why a run ends before its plan does, and the time on its clock when it must. The first reason
-    counts; `event` wakes the waiting. A `limit` is no failure of a run that is complete all the same."""
+    """Why a run ends early, and the time on its clock when it must. The first reason counts; `event`
+    wakes the waiting. A `limit` is no failure of a run that is complete all the same."""
 
     def __init__(self) -> None:
         self.event, self.until = threading.Event(), math.inf
@@ -6404,34 +6346,20 @@ class Session:
             self.headers[name] = self._secret(variable)
 
     def _secret(self, variable: str) -> str:
-        try:
-            value = header_value(self.world.environ.get(variable, ""), f"the variable {variable}")
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        self.secrets.append(value)
-        return value
+        value = self.world.environ.get(variable, "")
+        self.secrets.append(placed("headers", header_value, value, f"the variable {variable}"))
+        return self.secrets[-1]
 
     def sleep(self, pause_s: float) -> bool:
         """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
         beyond = self.world.clock() + pause_s > self.stop.until
         return beyond or self.world.sleep(self.stop.event, pause_s)
 
-    def provider(
-        self, flag: str, url: str | None, model: str, request: Mapping[str, Any], strip: bool = False
-    ) -> OpenAIChatProvider:
-        """A model at a base URL. Raises UsageError naming the flag."""
-        if url is None:
-            raise UsageError(f"{flag} is needed to ask {quoted(model)}")
-        try:
-            return OpenAIChatProvider(self, normal_base_url(url), model, request, strip)
-        except ValueError as error:
-            raise UsageError(f"{flag}: {error}") from None
-
     def judge(self, model: str, url: str | None, price: Price | None) -> Judge:
         """The keyword judge, or a model behind an endpoint, whose verdicts carry cost and latency."""
         if model == KEYWORD_JUDGE:
             return keyword_judge
-        provider = self.provider("--judge-base-url", url, model, {})
+        provider = OpenAIChatProvider(self, "--judge-base-url", url, model, {})
 
         def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
             message = {"role": "user", "content": prompt}
@@ -6446,17 +6374,19 @@ class Session:
 
 
 class OpenAIChatProvider:
-    """Asks one model of an OpenAI-compatible endpoint. Safe to share between threads.
-
-    `request` goes into the body as it is; only the defaults (temperature 0, the seed) may be
-    dropped, once, when a 400 names them: `dropped` then holds their names.
-    """
+    """Asks one model of an OpenAI-compatible endpoint, from any thread. The suite's `request` goes into
+    the body as it is; a default that a 400 names is not sent again, and is `dropped`."""
 
     def __init__(
-        self, session: Session, base: BaseUrl, model: str, request: Mapping[str, Any], strip: bool
-    ) -> None:
+        self, session: Session, flag: str, url: str | None, model: str, request: Mapping[str, Any],
+        strip: bool = False,
+    ) -> None:  # fmt: skip
+        if url is None:
+            raise UsageError(f"{flag} is needed to ask {quoted(model)}")
+        base = placed(flag, normal_base_url, url)
         self._session, self._base, self._model, self._strip = session, base, model, strip
         self._given, self.endpoint = request, base.shown
+        self._secrets = (*session.secrets, *base.secrets)
         self.dropped: tuple[str, ...] = ()
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", **session.headers}
         self._headers["User-Agent"] = f"minieval/{__version__}"
@@ -6483,35 +6413,27 @@ class OpenAIChatProvider:
         return reply, latency_ms, attempts
 
     def _ask_once(self, messages: Messages, seed: int, deadline: float) -> tuple[Reply, float]:
+        session, world = self._session, self._session.world
         while True:
             body = {**self.request, "model": self._model, "messages": messages}
             defaults = [key for key in body if key in (*REQUEST_DEFAULTS, "seed") and key not in self._given]
             if "seed" in defaults:
                 body["seed"] = seed
+            data, left_s = json.dumps(body).encode("ascii"), max(deadline - world.clock(), 0.001)
+            raw = session.client.post(self._base.url, self._headers, data, left_s)
+            given: Any = {"now_epoch": world.now().timestamp(), "secrets": self._secrets}
             try:
-                return self._post(json.dumps(body).encode("ascii"), deadline)
+                return read_reply(raw.status, raw.headers, raw.body, **given), raw.latency_ms
             except ProviderError as error:
                 name = dropped_parameter(error, defaults)
                 if name is None:
                     raise
                 self.dropped = tuple(sorted({*self.dropped, name}))
 
-    def _post(self, body: bytes, deadline: float) -> tuple[Reply, float]:
-        session, world = self._session, self._session.world
-        left = max(deadline - world.clock(), 0.001)
-        raw = session.client.post(self._base.url, self._headers, body, left)
-        secrets = (*session.secrets, *self._base.secrets)
-        now = world.now().timestamp()
-        return read_reply(raw.status, raw.headers, raw.body, now_epoch=now, secrets=secrets), raw.latency_ms
-
 
 class ExecProvider:
-    """Asks a program instead of an endpoint, so that a test takes the application's own road.
-
-    It gets one JSON object on stdin (id, input, messages, vars, seed; never the reference) and
-    answers on stdout: text, or an object with `output` and optionally `model`, `usage`,
-    `finish_reason`. It is ended at the deadline; a failure carries the tail of its stderr.
-    """
+    """Asks a program instead of an endpoint, so that a test takes the application's own road: one JSON
+    object on stdin (never the reference), the answer on stdout. It is ended at the deadline."""
 
     endpoint = "program"
     dropped: tuple[str, ...] = ()
@@ -6542,27 +6464,7 @@ class ExecProvider:
         if status != 0:
             tail = one_line(stderr[-400:].decode("utf-8", "replace").strip())
             raise ProviderError("program", f"the program left with {status}: {tail or '(no stderr)'}")
-        return _program_reply(stdout), (self._world.clock() - started) * 1000, 1
-
-
-def _program_reply(stdout: bytes) -> Reply:
-    try:
-        text = stdout.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProviderError("program", "the program's answer is not UTF-8") from None
-    text = text[:-1] if text.endswith("\n") else text
-    try:
-        document = parse_json(text)
-    except JsonError:
-        document = None
-    if not isinstance(document, dict) or not isinstance(document.get("output"), str):
-        return Reply(text)
-    usage = document["usage"] if isinstance(document.get("usage"), dict) else {}
-    texts = {key: document.get(key) for key in ("finish_reason", "model")}
-    counts = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
-    known: dict[str, Any] = {key: text for key, text in texts.items() if isinstance(text, str)}
-    known.update({key: n for key, n in counts.items() if type(n) is int and n >= 0})
-    return Reply(document["output"], **known)
+        return program_reply(stdout), (self._world.clock() - started) * 1000, 1
 
 
 Provider = Union[OpenAIChatProvider, ExecProvider]
@@ -6591,26 +6493,12 @@ class Lane:
 
 
 def plan_calls(suite: Suite, lanes: int, samples: int, *, critical_first: bool = False) -> list[Call]:
-    """Every sample in the order it is asked: case by case, the models taking turns on each, so
-    that a provider's drift hits them alike."""
+    """Every sample in the order it is asked: case by case, the models taking turns on each."""
     cases = [case for case in suite.cases if case.skip is None]
     if critical_first:
         cases.sort(key=lambda case: not case.critical)
     seeds = ((case, seed) for case in cases for seed in range(case.samples or samples))
     return [Call(lane, case, seed) for case, seed in seeds for lane in range(lanes)]
-
-
-def _judge_figures(verdicts: Sequence[JudgeVerdict]) -> dict[str, Any]:
-    """What the judge cost and took for one sample."""
-    if not verdicts:
-        return {}
-    costs = [verdict.cost_usd for verdict in verdicts]
-    times = [verdict.latency_ms for verdict in verdicts if verdict.latency_ms is not None]
-    return {
-        "judge_cost_usd": None if None in costs else math.fsum(costs),  # type: ignore[arg-type]
-        "judge_latency_ms": round(sum(times), 3) if times else None,
-        "judge_model": next((verdict.model for verdict in verdicts if verdict.model), None),
-    }
 
 
 def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sample:
@@ -6630,7 +6518,16 @@ def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sam
         results = grade(case, reply, Tools(tools.search, judge if tools.judge else None))
     except ProviderError as error:
         return sample._replace(error=("judge", f"{error.kind}: {error.message}"), flags=flags)
-    return sample._replace(assertions=results, flags=flags, **_judge_figures(verdicts))
+    sample = sample._replace(assertions=results, flags=flags)
+    if not verdicts:
+        return sample
+    costs = [verdict.cost_usd for verdict in verdicts if verdict.cost_usd is not None]
+    times = [verdict.latency_ms for verdict in verdicts if verdict.latency_ms is not None]
+    return sample._replace(
+        judge_cost_usd=math.fsum(costs) if len(costs) == len(verdicts) else None,
+        judge_latency_ms=round(sum(times), 3) if times else None,
+        judge_model=next((verdict.model for verdict in verdicts if verdict.model), None),
+    )
 
 
 _KEPT_OF_REPLY = sorted({*Reply._fields} & {*Sample._fields})
@@ -6662,11 +6559,9 @@ def run_calls(
     calls: Sequence[Call], ask_one: Callable[[Call], Sample], workers: int, stop: Stop,
     arrived: Callable[[Call, Sample], None],
 ) -> None:  # fmt: skip
-    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come.
-
-    After a stop no new call starts, and those under way are waited for. A bug in a worker is
-    raised here. The threads are daemons, so that a second Ctrl-C need not wait for them.
-    """
+    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come. After
+    a stop no new call starts, and those under way are waited for. A bug in a worker is raised here.
+    The threads are daemons, so that a second Ctrl-C need not wait for them."""
     done: queue.SimpleQueue[tuple[Call, Sample] | BaseException | None] = queue.SimpleQueue()
     pending, lock = iter(calls), threading.Lock()
 
@@ -6704,14 +6599,13 @@ def _check_same(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], w
         raise UsageError(f"{path}: is of another run: {', '.join(differing)} differ; {way_out}")
 
 
-_ENTRY_FIELDS: Mapping[str, Field] = {"case": lambda _, value: str(value), "sample": parse_sample}
+_ENTRY_FIELDS: Mapping[str, Field] = {"case": any_text_field, "sample": parse_sample}
 
 
-def _entry(document: object) -> tuple[tuple[str, int], Sample]:
-    found = read_fields("answer", document, _ENTRY_FIELDS)
-    if set(found) != {"case", "sample"}:
-        raise UsageError("needs case and sample")
-    return (found["case"], found["sample"].seed), found["sample"]
+def _journal_line(where: str, document: object) -> dict[str, Any]:
+    if where == "line 1":
+        return placed(where, check_schema, document, JOURNAL_SCHEMA)
+    return read_fields(where, document, _ENTRY_FIELDS, required=_ENTRY_FIELDS)
 
 
 class Journal:
@@ -6743,8 +6637,8 @@ class Journal:
         whole, end, cut = self._file.read().rpartition(b"\n")
         if cut:
             self._file.truncate(len(whole + end))
-        first, *lines = whole.decode("utf-8", "replace").split("\n")
-        found = dict(self._read(number, line, _entry) for number, line in enumerate(lines, 2))
+        lines = placed(self.path, read_lines, whole.decode("utf-8", "replace"), _journal_line)
+        found = {(line["case"], line["sample"].seed): line["sample"] for line in lines[1:]}
         answered = sum(sample.output_sha256 is not None for sample in found.values())
         if not answered:
             self._file.truncate(0)
@@ -6755,16 +6649,9 @@ class Journal:
                 f"{self.path}: holds {counted(answered, 'answer')} of an unfinished run: "
                 "continue it with --resume, or remove the file to start again"
             )
-        theirs = self._read(1, first, lambda document: check_schema(document, JOURNAL_SCHEMA)).get("identity")
-        way_out = "resume with the same, or remove the file to start again"
+        theirs, way_out = lines[0].get("identity"), "resume with the same, or remove the file to start again"
         _check_same(self.path, theirs if isinstance(theirs, dict) else {}, self._identity, way_out)
         return found
-
-    def _read(self, number: int, line: str, read: Callable[[object], Any]) -> Any:
-        try:
-            return read(parse_json(line))
-        except (JsonError, UsageError) as error:
-            raise UsageError(f"{self.path}: line {number}: {error}") from None
 
     def add(self, case: str, sample: Sample) -> None:
         """Appends one sample and hands it to the system, so that a killed process keeps it."""
@@ -6806,37 +6693,32 @@ class Progress:
 
     def __init__(self, world: World, total: int, quiet: bool) -> None:
         environ, stderr = world.environ, world.stderr
-        plain = bool(environ.get("CI")) or environ.get("TERM") == "dumb"
-        forced = bool(environ.get("FORCE_COLOR"))
-        self._bar = not plain and (forced or (hasattr(stderr, "isatty") and stderr.isatty()))
-        self._colour = (self._bar or forced) and not environ.get("NO_COLOR")
+        plain, forced = environ.get("CI") or environ.get("TERM") == "dumb", environ.get("FORCE_COLOR")
+        self._bar = not plain and bool(forced or (hasattr(stderr, "isatty") and stderr.isatty()))
+        self._red, self._black = "", ""
+        if (self._bar or forced) and not environ.get("NO_COLOR"):
+            self._red, self._black = "\x1b[31m", "\x1b[0m"
         self._world, self._total, self._quiet = world, total, quiet
         self._done = self._errors = 0
         self._started = self._shown = world.clock()
 
     def add(self, error: bool) -> None:
         """Counts one sample and shows it when it is time."""
-        self._done += 1
-        self._errors += error
-        now = self._world.clock()
+        self._done, self._errors, now = self._done + 1, self._errors + error, self._world.clock()
         step = self._bar or self._done * 20 % self._total < 20
         due = step and now - self._shown >= (0.1 if self._bar else 1)
         if self._quiet or not (due or self._done == self._total):
             return
         self._shown = now
+        rate = self._done / max(now - self._started, 1e-6)
+        errors = f"{self._red}, {self._errors} errors{self._black}" if self._errors else ""
+        left_s = (self._total - self._done) / rate
+        text = f"{self._done} of {self._total}, {rate:.1f}/s{errors}, {left_s:.0f} s left"
         if self._bar:
             bar = "#" * (self._done * 20 // self._total)
-            write_stream(self._world.stderr, f"\r[{bar:.<20}] {self._text()}\x1b[K")
+            write_stream(self._world.stderr, f"\r[{bar:.<20}] {text}\x1b[K")
         else:
-            tell(self._world, self._text())
-
-    def _text(self) -> str:
-        rate = self._done / max(self._shown - self._started, 1e-6)
-        errors = f", {self._errors} errors" if self._errors else ""
-        if errors and self._colour:
-            errors = f"\x1b[31m{errors}\x1b[0m"
-        left_s = (self._total - self._done) / rate
-        return f"{self._done} of {self._total}, {rate:.1f}/s{errors}, {left_s:.0f} s left"
+            tell(self._world, text)
 
     def finish(self) -> None:
         """Leaves the terminal on a line of its own."""
@@ -6857,7 +6739,7 @@ def interruptible(world: World, stop: Stop) -> Iterator[None]:
         stop("interrupted", EXIT_INTERRUPTED)
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield  # only the main thread hears signals
         return
     before = signal.signal(signal.SIGINT, interrupted)
     try:
@@ -6866,55 +6748,51 @@ def interruptible(world: World, stop: Stop) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class Watch:
-    """Looks at every sample that arrives and stops the run when a limit is reached: seconds, US
-    dollars, a hopeless endpoint, or the first failure of a case in `fail_fast`."""
+def limits(
+    options: RunOptions, session: Session, fail_fast: Collection[str]
+) -> Callable[[Case, Sample], None]:
+    """What looks at every sample, in the worker that got it and before it asks for another, and stops
+    the run at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`."""
+    stop, limit, spent, lock = session.stop, options.max_cost_usd, Decimal(0), threading.Lock()
 
-    def __init__(self, options: RunOptions, session: Session, fail_fast: Collection[str]) -> None:
-        self._options, self._session, self._fail_fast = options, session, fail_fast
-        self._spent, self._lock = Decimal(0), threading.Lock()
-
-    def __call__(self, case: Case, sample: Sample) -> None:
-        """Runs in the worker that got the sample, before it asks for another."""
-        options, stop, hopeless = self._options, self._session.stop, self._session.gate.ended_by
-        with self._lock:
+    def look(case: Case, sample: Sample) -> None:
+        nonlocal spent
+        hopeless = session.gate.ended_by
+        with lock:
             if hopeless is not None:
                 stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
-            if self._session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
+            if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
                 stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
-            if options.max_cost_usd is not None and sample.output is not None:
-                self._count(sample, options.max_cost_usd)
-            if case.id in self._fail_fast and sample.verdict == FAIL:
+            if limit is not None and sample.output is not None:
+                if sample.cost_usd is None:
+                    stop("a call's cost is unknown, so --max-cost-usd cannot be held")
+                for cost in (sample.cost_usd, sample.judge_cost_usd):
+                    spent += Decimal(repr(cost or 0.0))
+                if spent >= Decimal(repr(limit)):
+                    stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
+            if case.id in fail_fast and sample.verdict == FAIL:
                 stop(f"--fail-fast: critical case {printable(case.id)} regressed")
 
-    def _count(self, sample: Sample, limit: float) -> None:
-        if sample.cost_usd is None:
-            self._session.stop("a call's cost is unknown, so --max-cost-usd cannot be held")
-            return
-        self._spent += Decimal(repr(sample.cost_usd)) + Decimal(repr(sample.judge_cost_usd or 0.0))
-        if self._spent >= Decimal(repr(limit)):
-            self._session.stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
+    return look
 
 
-def without_texts(sample: Sample) -> Sample:
-    """A sample with digests alone: the details of its assertions quote the answer too."""
-    results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
-    return sample._replace(output=None, assertions=results)
-
-
-def execute(suite: Suite, lanes: Sequence[Lane], options: RunOptions, session: Session, watch: Watch) -> None:
+def execute(
+    suite: Suite, lanes: Sequence[Lane], options: RunOptions, session: Session, fail_fast: Collection[str]
+) -> None:
     """Asks what the lanes do not have yet; each sample is journalled as it arrives."""
     calls = plan_calls(suite, len(lanes), options.samples, critical_first=options.fail_fast)
     missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
-    progress = Progress(session.world, len(missing), options.quiet)
+    progress, look = Progress(session.world, len(missing), options.quiet), limits(options, session, fail_fast)
 
     writing = threading.Lock()
 
     def ask_one(call: Call) -> Sample:
         lane = lanes[call.lane]
         sample = ask(call, suite, lane)
-        watch(call.case, sample)
-        sample = without_texts(sample) if options.no_outputs else sample
+        look(call.case, sample)
+        if options.no_outputs:  # the details of the assertions quote the answer too
+            results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
+            sample = sample._replace(output=None, assertions=results)
         if lane.journal is not None and not (sample.error and sample.error[0] == "stopped"):
             with writing:  # before this worker asks again: what is paid for is kept
                 lane.journal.add(call.case.id, sample)
@@ -7008,15 +6886,6 @@ def _finished_before(out: str, identity: Mapping[str, Any]) -> dict[tuple[str, i
     return {(case.id, sample.seed): sample for case in run.cases for sample in case.samples}
 
 
-def _open_journal(lane: Lane, out: str, identity: Mapping[str, Any], resume: bool) -> None:
-    """Gives a lane its journal, and the samples that a run before has left."""
-    prepare_output(out)
-    lane.journal = Journal(out, identity)
-    found = lane.journal.load(resume) or (_finished_before(out, identity) if resume else {})
-    for key, sample in found.items():
-        (lane.samples if sample.error is None else lane.kept)[key] = sample
-
-
 def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools) -> list[Lane]:
     """A lane for every model and program, with what its journal already holds."""
     lanes = []
@@ -7024,12 +6893,19 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
         provider: Provider
         if name in options.model:
             asked = name, suite.request, suite.strip_thinking
-            provider = session.provider("--base-url", options.base_url, *asked)
+            provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
         else:
             provider = ExecProvider(name, session.world, options.timeout, session.gate)
         lane = Lane(name, provider, suite.prices.get(name), tools)
         if out is not None:
-            _open_journal(lane, out, _identity(suite, options, lane), options.resume)
+            prepare_output(out)
+            identity = _identity(suite, options, lane)
+            lane.journal = Journal(out, identity)
+            before = lane.journal.load(options.resume)
+            if options.resume and not before:
+                before = _finished_before(out, identity)
+            for key, sample in before.items():
+                (lane.samples if sample.error is None else lane.kept)[key] = sample
         lanes.append(lane)
     return lanes
 
@@ -7075,8 +6951,11 @@ def _finished_run(
 def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run], int]:
     """Asks the suite of every lane and writes what came: (runs, exit code of an early end or 0)."""
     check_judge(suite, options.judge)
-    record = load_calibration(options.calibration, options.judge) if options.calibration else None
     _check_prices(suite, options)
+    record = None
+    if options.calibration is not None:
+        record = load(options.calibration, parse_calibration)
+        placed(options.calibration, check_calibration, record, options.judge)
     fail_fast = fail_fast_cases(suite, options.baseline) if options.fail_fast else frozenset()
     with contextlib.closing(Session(options, world)) as session, contextlib.closing(TimedSearch()) as search:
         judge, stop = None, session.stop
@@ -7084,26 +6963,19 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
             judge = session.judge(options.judge, options.judge_url, suite.prices.get(options.judge))
         lanes = open_lanes(suite, options, session, Tools(search, judge))
         stop.until = world.clock() + (math.inf if options.max_time is None else options.max_time)
-        execute(suite, lanes, options, session, Watch(options, session, fail_fast))
+        execute(suite, lanes, options, session, fail_fast)
         runs = [_finished_run(suite, options, lane, session, record) for lane in lanes]
     for lane, run in zip(lanes, runs):
-        _write_run(lane, run, world)
-    complete = not any(run.incomplete for run in runs)
-    if complete and stop.limit:
-        return runs, EXIT_OK
-    if complete and stop.reason:
+        if lane.journal is not None:
+            write_text(lane.journal.out, render_results(run))
+            tell(world, f"wrote {printable(lane.journal.out)}")
+            answered = all(sample.error is None for case in run.cases for sample in case.samples)
+            lane.journal.close(remove=not run.incomplete and answered)
+    if not any(run.incomplete for run in runs) and stop.reason:
+        if stop.limit:
+            return runs, EXIT_OK
         tell(world, stop.reason)
     return runs, stop.exit_code
-
-
-def _write_run(lane: Lane, run: Run, world: World) -> None:
-    """The results file first; the journal goes only when nothing is left to ask."""
-    if lane.journal is None:
-        return
-    write_text(lane.journal.out, render_results(run))
-    tell(world, f"wrote {printable(lane.journal.out)}")
-    answered = all(sample.error is None for case in run.cases for sample in case.samples)
-    lane.journal.close(remove=not run.incomplete and answered)
 
 
 # ==================================================================================================
@@ -7116,31 +6988,19 @@ def stub_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
-def _status(where: str, value: object) -> int:
-    if not 100 <= count_field(where, value) <= 599:
-        raise UsageError(f"{where}: must be an HTTP status, 100 to 599")
-    return count_field(where, value)
+def _fits_header(value: Mapping[str, Any]) -> bool:
+    fits = (re.fullmatch("[A-Za-z0-9-]+: [ -~]*", f"{name}: {text}") for name, text in value.items())
+    return all(fits)
 
 
-def _pause(where: str, value: object) -> float:
-    if amount_field(where, value) > 3600:
-        raise UsageError(f"{where}: must be at most 3600 seconds")
-    return amount_field(where, value)
-
-
-def _headers(where: str, value: object) -> dict[str, Any]:
-    for name, text in object_field(where, value).items():
-        if not re.fullmatch(r"[A-Za-z0-9-]+", name) or not re.fullmatch(r"[ -~]*", str(text)):
-            raise UsageError(f"{where}: {quoted(name)} cannot stand in an HTTP header")
-    return object_field(where, value)
-
-
+_pause = checked(float, "seconds, at most 3600", lambda pause_s: 0 <= pause_s <= 3600)
+_several = checked(list, "a text or a list of texts", lambda texts: texts and {*map(type, texts)} == {str})
 FAULT_FIELDS: Mapping[str, Field] = {
     "call": count_field,
     "every": count_field,
     "case": text_field,
-    "status": _status,
-    "headers": _headers,
+    "status": checked(int, "an HTTP status, 100 to 599", lambda status: 100 <= status <= 599),
+    "headers": checked(dict, "names and texts that can stand in an HTTP header", _fits_header),
     "body": lambda where, value: value,
     "delay_s": _pause,
     "drip_s": _pause,
@@ -7148,14 +7008,22 @@ FAULT_FIELDS: Mapping[str, Field] = {
     "close": flag_field,
     "garbage": flag_field,
 }
+_SCRIPT_FIELDS: Mapping[str, Field] = {
+    "models": map_of(
+        object_of(
+            {
+                "answers": map_of(lambda where, said: said if type(said) is str else _several(where, said)),
+                "judge": flag_field,
+            }
+        )
+    ),
+    "faults": list_field,
+}
 
 
 class StubScript:
-    """What the stub says: answers by model and case, found by the rendered prompt, and faults.
-
-    A list of answers is a sampled case: seed n gets answer n mod its length. Nothing is ever
-    invented: LookupError says which answer the script lacks.
-    """
+    """What the stub says: answers by model and case, found by the rendered prompt, and faults. Of a
+    list of answers seed n gets answer n mod its length. Nothing is ever invented."""
 
     def __init__(
         self, suite: Suite, models: Mapping[str, Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
@@ -7209,34 +7077,17 @@ def _judge_answer(messages: Any) -> str:
     return json.dumps({"reason": verdict.reason, "pass": verdict.passed, "score": verdict.score})
 
 
-def _answers(where: str, value: object) -> dict[str, Any]:
-    for case, answer in object_field(where, value).items():
-        for text in answer if isinstance(answer, list) and answer else [answer]:
-            any_text_field(f"{where}: {quoted(case)}", text)
-    return object_field(where, value)
-
-
-_MODEL_FIELDS: Mapping[str, Field] = {"answers": _answers, "judge": flag_field}
-
-
 def parse_stub_script(text: str, suite: Suite, extra_faults: Sequence[Mapping[str, Any]] = ()) -> StubScript:
     """An answers file: {"models": {MODEL: {"answers": {CASE: text or [texts]}}}, "faults": [...]}."""
-    try:
-        document = parse_json(text)
-    except JsonError as error:
-        raise UsageError(f"is not JSON: {error}") from None
-    found = read_fields("answers", document, {"models": object_field, "faults": list_field})
-    if not found.get("models"):
+    found = read_fields("answers", placed("is not JSON", parse_json, text), _SCRIPT_FIELDS)
+    models, ids = found.get("models"), {case.id for case in suite.cases}
+    if not models:
         raise UsageError("models: there is none")
-    models, ids = {}, {case.id for case in suite.cases}
-    for name, source in found["models"].items():
-        where = f"model {quoted(name)}"
-        models[name] = read_fields(where, source, _MODEL_FIELDS)
-        for case in models[name].get("answers", {}):
-            if case not in ids:
-                raise UsageError(f"{where}: the suite has no case {quoted(case)}{nearest(case, ids)}")
-    sources = [*extra_faults, *found.get("faults", [])]
-    faults = [read_fields(f"faults[{i}]", source, FAULT_FIELDS) for i, source in enumerate(sources)]
+    for name, script in models.items():
+        for case in script.get("answers", {}).keys() - ids:
+            place = f"model {quoted(name)}"
+            raise UsageError(f"{place}: the suite has no case {quoted(case)}{nearest(case, ids)}")
+    faults = list_of(object_of(FAULT_FIELDS))("faults", [*extra_faults, *found.get("faults", [])])
     return StubScript(suite, models, faults)
 
 
@@ -7288,9 +7139,6 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             self._refuse(400, f"cannot read the request: {error!r}")
             return
-        self._answer(model, messages, seed)
-
-    def _answer(self, model: str, messages: Any, seed: int) -> None:
         fault = self.script.fault(self.script.case_of(messages))
         if self._failed(fault):
             return
