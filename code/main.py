@@ -343,6 +343,11 @@ class Suite:
     prompt_sha256: str
     warnings: tuple[str, ...] = ()
 
+    @property
+    def evaluated(self) -> list[Case]:
+        """The cases that count: neither skipped nor golden."""
+        return [case for case in self.cases if case.skip is None and not case.golden]
+
 
 class AssertionResult(NamedTuple):
     """How one assertion of one sample came out; `unreadable_judge` marks a judge without a word."""
@@ -4487,7 +4492,7 @@ def _promptfoo_provider(model: str, base_url: str, request: Mapping[str, Any]) -
 def promptfoo_config(suite: Suite, base_url: str, models: Sequence[str], judge_model: str | None) -> str:
     """The suite as a promptfoo configuration in YAML, saying where the two tools differ.
     Raises UsageError for a rubric without a judge model."""
-    cases = [case for case in suite.cases if case.skip is None and not case.golden]
+    cases = suite.evaluated
     if judge_model is None and any(case.has_rubric for case in cases):
         raise UsageError("the suite has rubrics: name the model that decides them with --judge-model")
     request = {**REQUEST_DEFAULTS, "seed": 0, **suite.request}
@@ -4603,11 +4608,6 @@ def render_results(run: Run) -> Iterator[str]:
     yield "\n ]" + tail
 
 
-def gate_sides(report: GateReport) -> tuple[tuple[str, Run, Summary], ...]:
-    """(role, run, summary) of both runs."""
-    return ("baseline", report.baseline, report.before), ("candidate", report.candidate, report.after)
-
-
 def _pair_document(pair: Pair) -> dict[str, Any]:
     passes = {"baseline_passes": pair.passed_before, "candidate_passes": pair.passed_after}
     return {"id": pair.id, "critical": pair.critical, "samples": pair.n, **passes}
@@ -4627,7 +4627,7 @@ def gate_document(report: GateReport) -> dict[str, Any]:
             **summary_document(summary), "model": run.model, "finished": run.finished,
             "rubrics": _rubrics_document(rubric_rate(run)),
         }
-        for role, run, summary in gate_sides(report)
+        for role, run, summary in report.sides
     }  # fmt: skip
     return {
         **sides,
@@ -5101,7 +5101,7 @@ def _shown_sample(case: CaseResult, n: int) -> Sample:
 
 
 def _side_lines(report: GateReport) -> Iterator[str]:
-    for role, run, summary in gate_sides(report):
+    for role, run, summary in report.sides:
         label = "95 % interval " if role == "baseline" else ""
         passed = f"{summary.passed:3} of {summary.cases}  {label}{_interval(summary.interval)}"
         yield f"{role:10} {shorten(printable(run.model), 24):24} {passed}"
@@ -5167,7 +5167,7 @@ def render_gate(report: GateReport) -> str:
     if report.pairing.pairs:
         lines += wrapped(_sight(report), "sight  ", " " * 7)
     lines += _budget_lines(report)
-    for role, run, _ in gate_sides(report):
+    for role, run, _ in report.sides:
         lines += _rubric_line(run, f"{role} ")
     for word, pairs in (("regressed", report.comparison.regressed), ("improved", report.comparison.improved)):
         lines += _section(word, (line for pair in pairs for line in _flip_lines(pair)))
@@ -5191,11 +5191,11 @@ def render_gate_markdown(report: GateReport) -> str:
     """The report for a pull request or a step summary: the verdict first, then the evidence."""
     sides = [
         (role, markdown_text(run.model), f"{summary.passed} of {summary.cases}", _interval(summary.interval))
-        for role, run, summary in gate_sides(report)
+        for role, run, summary in report.sides
     ]
     lines = [f"### {report.decision}: quality {report.verdict}", ""]
     lines += _markdown_table(("", "model", "passed", "interval"), sides)
-    for role, run, _ in gate_sides(report):
+    for role, run, _ in report.sides:
         lines += [line for text in _rubric_line(run, f"{role} ") for line in ("", text)]
     sight = f"sight  {_sight(report)}" if report.pairing.pairs else ""
     lines += ["", *_comparison_lines(report), sight, ""]
@@ -7364,11 +7364,6 @@ def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
     return kind(**{f.name: getattr(args, f.name) for f in dataclasses.fields(kind) if hasattr(args, f.name)})
 
 
-def evaluated(suite: Suite) -> list[Case]:
-    """The cases that count: neither skipped nor golden."""
-    return [case for case in suite.cases if case.skip is None and not case.golden]
-
-
 def adjusted(policy: Policy, **given: Any) -> Policy:
     """The policy with what the flags say instead."""
     return replace(policy, **{key: value for key, value in given.items() if value is not None})
@@ -7529,7 +7524,7 @@ def cmd_run(args: argparse.Namespace, world: World) -> int:
     suite, options = load_suite(args.suite), options_of(RunOptions, with_endpoint(args, world.environ))
     if not options.lanes:
         raise UsageError("run needs --model NAME, or --exec CMD")
-    if not evaluated(suite):
+    if not suite.evaluated:
         raise UsageError(f"{args.suite}: nothing to evaluate: every case is skipped or golden")
     if args.dry_run:
         say(world, "\n".join(_estimate(suite, options)))
@@ -7644,7 +7639,7 @@ def cmd_plan(args: argparse.Namespace, world: World) -> int:
         changing = max(observed_discordance(*runs), args.drop) if runs else changing
         asked = (args.drop, changing, args.power, policy.alpha, policy.min_effect)
         needed = placed("plan", cases_needed, *asked)
-        plan = Plan(*asked, needed, len(evaluated(suite)) if suite else None)
+        plan = Plan(*asked, needed, len(suite.evaluated) if suite else None)
         text, document = render_plan(plan), plan._asdict()
     options_of(Outputs, args).deliver(world, text, json_line(document))
     return EXIT_OK
@@ -7854,7 +7849,7 @@ def _offline_judge(rubric: str, output: str) -> JudgeVerdict:
 def _red_cases(provider: Provider, suite: Suite, tools: Tools) -> list[str]:
     """The cases that an application fails. Raises UsageError when it cannot be asked."""
     lane = Lane("application", provider, None, tools)
-    samples = [(case.id, ask(Call(0, case, 0), suite, lane)) for case in evaluated(suite)]
+    samples = [(case.id, ask(Call(0, case, 0), suite, lane)) for case in suite.evaluated]
     for name, sample in samples:
         if sample.error:
             raise UsageError(f"the application gave no answer: {name}: {sample.error[1]}")
@@ -7880,7 +7875,7 @@ def cmd_prove(args: argparse.Namespace, world: World) -> int:
     answers = {name: sample.output for name, sample in good if sample.output is not None}
     with contextlib.closing(TimedSearch()) as search:
         tools = Tools(search, _offline_judge)
-        proof = prove(evaluated(suite), answers, tools, strict=args.strict, min_score=args.min_score)
+        proof = prove(suite.evaluated, answers, tools, strict=args.strict, min_score=args.min_score)
         for version, line in (("broken", args.broken), ("fixed", args.fixed)):
             if line is not None:
                 application = ExecProvider(line, world, args.timeout, RetryGate())
