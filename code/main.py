@@ -71,7 +71,6 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
-import dataclasses
 import datetime
 import functools
 import gc
@@ -105,7 +104,6 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, TextIO, TypeVar, Union
@@ -179,18 +177,14 @@ class RegexTimeout(Exception):
     """A regular expression was stopped at its time limit; the message names pattern and limit."""
 
 
-@dataclass(eq=False)
 class ProviderError(Exception):
     """The endpoint gave no answer to grade: `kind` decides what follows (RETRIED_KINDS,
     HOPELESS_KINDS), `message` is one safe line without any secret."""
 
-    kind: str
-    message: str
-    retry_after_s: float | None = None
-    attempts: int = 1
-
-    def __str__(self) -> str:
-        return self.message
+    def __init__(self, kind: str, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.retry_after_s = kind, message, retry_after_s
+        self.attempts = 1
 
 
 Number = Union[int, float, str, Fraction]
@@ -249,12 +243,11 @@ class Tools(NamedTuple):
     judge: Judge | None = None
 
 
-@dataclass(frozen=True)
-class Assertion:
+class Assertion(NamedTuple):
     """One assertion of a case: `source` is what the suite says, `value` its compiled form."""
 
     type: str
-    value: Any = field(compare=False)
+    value: Any
     source: Mapping[str, Any]
 
     @property
@@ -266,8 +259,7 @@ class Assertion:
         return self.type[4:] if self.negated else self.type
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One question. `samples` None means the run's own number, `min_pass` None means all."""
 
     id: str
@@ -275,7 +267,7 @@ class Case:
     assertions: tuple[Assertion, ...]
     sha256: str
     reference: str | None = None
-    vars: Mapping[str, str] = field(default_factory=dict)
+    vars: Mapping[str, str] = {}
     critical: bool = False
     group: str | None = None
     tags: tuple[str, ...] = ()
@@ -283,8 +275,8 @@ class Case:
     min_pass: int | None = None
     why: str | None = None
     owner: str | None = None
-    fixture: Mapping[str, Any] = field(default_factory=dict)
-    examples: Mapping[str, Any] = field(default_factory=dict)
+    fixture: Mapping[str, Any] = {}
+    examples: Mapping[str, Any] = {}
     skip: str | None = None
     golden: bool = False
 
@@ -301,8 +293,7 @@ class Price(NamedTuple):
     cached_prompt_usd_per_million: float | None = None
 
 
-@dataclass(frozen=True)
-class Quarantine:
+class Quarantine(NamedTuple):
     """A waiver of mixed results for one case, up to and including the day `until` (UTC)."""
 
     case: str
@@ -312,8 +303,7 @@ class Quarantine:
     since: str | None = None
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(NamedTuple):
     """What a decision is held to. Budgets that are None are not held."""
 
     alpha: float = 0.05
@@ -327,8 +317,7 @@ class Policy:
     quarantine: tuple[Quarantine, ...] = ()
 
 
-@dataclass(frozen=True)
-class Suite:
+class Suite(NamedTuple):
     """A parsed suite; `messages` is the template, roles and contents still with placeholders."""
 
     name: str
@@ -389,8 +378,7 @@ class Sample(NamedTuple):
         return PASS if passed else FAIL
 
 
-@dataclass(frozen=True)
-class CaseResult:
+class CaseResult(NamedTuple):
     """A case as it was asked, with its samples in seed order."""
 
     id: str
@@ -402,17 +390,17 @@ class CaseResult:
     tags: tuple[str, ...] = ()
     why: str | None = None
     owner: str | None = None
-    fixture: Mapping[str, Any] = field(default_factory=dict)
+    fixture: Mapping[str, Any] = {}
     min_pass: int | None = None
     skip: str | None = None
     golden: bool = False
     has_rubric: bool = False
 
-    @functools.cached_property
+    @property
     def passes(self) -> int:
         return sum(sample.verdict == PASS for sample in self.samples)
 
-    @functools.cached_property
+    @property
     def verdict(self) -> str:
         """pass, fail, error (any sample without an answer) or skipped."""
         if self.skip is not None:
@@ -423,8 +411,7 @@ class CaseResult:
         return PASS if self.passes >= needed else FAIL
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run of a suite against one model: what a results file holds."""
 
     suite_name: str
@@ -435,13 +422,13 @@ class Run:
     endpoint: str
     cases: tuple[CaseResult, ...]
     policy: Policy = Policy()
-    request: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = {}
     judge: Mapping[str, Any] | None = None
     samples: int = 1
     concurrency: int = 1
     started: str = ""
     finished: str = ""
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = {}
     notes: tuple[str, ...] = ()
     incomplete: str | None = None
     calibration: Mapping[str, Any] | None = None
@@ -1215,8 +1202,7 @@ class SchemaError(ValueError):
     """A schema cannot be used, or an answer is too large to check; the message names the place."""
 
 
-@dataclass(frozen=True)
-class Schema:
+class Schema(NamedTuple):
     """A checked schema: its subschemas by JSON pointer (`#` is the whole), its `$ref` rule."""
 
     parts: Mapping[str, Any]
@@ -1236,13 +1222,11 @@ class _Keyword(NamedTuple):
 _KEYWORDS: dict[str, _Keyword] = {}
 
 
-@dataclass
 class _Walk:
     """One answer being checked. Running out of steps or of stack is a RecursionError."""
 
-    schema: Schema
-    search: Callable[[str, str], bool]
-    steps: int = MAX_SCHEMA_STEPS
+    def __init__(self, schema: Schema, search: Callable[[str, str], bool]) -> None:
+        self.schema, self.search, self.steps = schema, search, MAX_SCHEMA_STEPS
 
     def violations(self, schema: Any, instance: Any, path: str) -> Iterator[str]:
         self.steps -= 1
@@ -1878,11 +1862,11 @@ def _is_negated(source: Source) -> bool:
     return bool(source["type"].startswith("not-"))
 
 
-@dataclass
-class AssertionType:
-    """All that one type needs; it decorates its checker, `check(value, output, tools)`. `parse`
-    compiles the value or raises ValueError; `promptfoo` gives the same assertion there."""
+class AssertionType(NamedTuple):
+    """All that one type needs: `check(value, output, tools)`; `parse` compiles the value or raises
+    ValueError; `promptfoo` gives the same assertion there."""
 
+    check: Checker
     name: str
     help: str
     parse: Callable[[Source], Any]
@@ -1890,15 +1874,20 @@ class AssertionType:
     options: tuple[str, ...] = ()
     negatable: bool = True
     silence_passes: bool = False
-    check: Checker = field(init=False)
-
-    def __call__(self, check: Checker) -> Checker:
-        self.check = check
-        ASSERTION_TYPES[self.name] = self
-        return check
 
 
 ASSERTION_TYPES: dict[str, AssertionType] = {}
+
+
+def assertion_type(*fields: Any, **more: Any) -> Callable[[Checker], Checker]:
+    """Registers the type whose checker this decorates."""
+
+    def register(check: Checker) -> Checker:
+        kind = AssertionType(check, *fields, **more)
+        ASSERTION_TYPES[kind.name] = kind
+        return check
+
+    return register
 
 
 def _text_value(source: Source) -> str:
@@ -1922,7 +1911,7 @@ def _searched_texts(source: Source) -> tuple[str, ...]:
     return tuple(_searched_text({"value": value}) for value in values)
 
 
-@AssertionType("equals", "the answer is this text, byte for byte", _text_value)
+@assertion_type("equals", "the answer is this text, byte for byte", _text_value)
 def _check_equals(value: str, output: str, tools: Tools) -> Check:
     if output == value:
         return Check(True, f"equals {quoted(value)}")
@@ -1932,7 +1921,7 @@ def _check_equals(value: str, output: str, tools: Tools) -> Check:
     return Check(False, f"expected {quoted(value)}, got {quoted(output)}: {hint}")
 
 
-@AssertionType("contains", "the text stands in the answer", _searched_text)
+@assertion_type("contains", "the text stands in the answer", _searched_text)
 def _check_contains(value: str, output: str, tools: Tools) -> Check:
     at = output.find(value)
     if at >= 0:
@@ -1945,13 +1934,13 @@ def _check_contains(value: str, output: str, tools: Tools) -> Check:
     return Check(False, f"does not contain {quoted(value)}{hint}")
 
 
-@AssertionType("icontains", "the text stands in the answer, in any case", _searched_text)
+@assertion_type("icontains", "the text stands in the answer, in any case", _searched_text)
 def _check_icontains(value: str, output: str, tools: Tools) -> Check:
     found = value.casefold() in output.casefold()
     return Check(found, f"{'contains' if found else 'does not contain'} {quoted(value)} in any case")
 
 
-@AssertionType("contains-all", "every text of the list stands in the answer", _searched_texts)
+@assertion_type("contains-all", "every text of the list stands in the answer", _searched_texts)
 def _check_contains_all(values: Sequence[str], output: str, tools: Tools) -> Check:
     missing = [value for value in values if value not in output]
     if missing:
@@ -1959,7 +1948,7 @@ def _check_contains_all(values: Sequence[str], output: str, tools: Tools) -> Che
     return Check(True, f"contains all of {', '.join(map(quoted, values))}")
 
 
-@AssertionType("contains-any", "one text of the list stands in the answer", _searched_texts)
+@assertion_type("contains-any", "one text of the list stands in the answer", _searched_texts)
 def _check_contains_any(values: Sequence[str], output: str, tools: Tools) -> Check:
     found = next((value for value in values if value in output), None)
     if found is None:
@@ -1967,7 +1956,7 @@ def _check_contains_any(values: Sequence[str], output: str, tools: Tools) -> Che
     return Check(True, f"contains {quoted(found)}")
 
 
-@AssertionType("starts-with", "the answer begins with this text", _searched_text)
+@assertion_type("starts-with", "the answer begins with this text", _searched_text)
 def _check_starts_with(value: str, output: str, tools: Tools) -> Check:
     if output.startswith(value):
         return Check(True, f"starts with {quoted(value)}")
@@ -1985,7 +1974,7 @@ def _javascript(script: str) -> dict[str, Any]:
     return {"type": "javascript", "value": script}
 
 
-@AssertionType(
+@assertion_type(
     "max-chars",
     "the answer has at most this many code points",
     _length,
@@ -2014,7 +2003,7 @@ def _pattern(source: Source) -> str:
     return pattern
 
 
-@AssertionType("regex", "Python re.search finds the pattern, within a time limit", _pattern)
+@assertion_type("regex", "Python re.search finds the pattern, within a time limit", _pattern)
 def _check_regex(value: str, output: str, tools: Tools) -> Check:
     at = tools.search(value, output)
     if at is None:
@@ -2030,7 +2019,7 @@ def _schema_in_promptfoo(source: Source) -> dict[str, Any]:
     return {"type": kind, "value": json.dumps(schema, indent=1)}
 
 
-@AssertionType(
+@assertion_type(
     "json-schema",
     "the whole answer is JSON that meets this schema",
     lambda source: parse_schema(source["value"]),
@@ -2086,7 +2075,7 @@ def _numeric_in_promptfoo(source: Source) -> dict[str, Any]:
     return _javascript(script)
 
 
-@AssertionType(
+@assertion_type(
     "numeric",
     "the number read from the answer is this one, within the tolerance",
     _numeric_rule,
@@ -2104,7 +2093,7 @@ def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     return Check(passed, f"read {number}, which {'is' if passed else 'is not'} {value}{bound}")
 
 
-@AssertionType(
+@assertion_type(
     "rubric",
     "a judge finds that the answer satisfies this text",
     _searched_text,
@@ -2200,7 +2189,7 @@ QUARANTINE_FIELDS: Mapping[str, Field] = {
 read_quarantine = list_of(object_of(QUARANTINE_FIELDS, ("case", "owner", "ticket", "until"), Quarantine))
 
 POLICY_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys([budget.name for budget in dataclasses.fields(Policy)], amount_field),
+    **dict.fromkeys(Policy._fields, amount_field),
     "alpha": checked(float, "a number from 1e-9 to 0.5", lambda x: 1e-9 <= x <= 0.5),
     "min_effect": share_field,
     "non_inferiority_margin": share_field,
@@ -2468,14 +2457,16 @@ def header_value(text: str, source: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class BaseUrl:
+class BaseUrl(NamedTuple):
     """Where to post. `url` may hold a key in its query: only `shown` may be printed."""
 
-    url: str = field(repr=False)
+    url: str
     shown: str
-    basic_auth: str | None = field(default=None, repr=False)  # an Authorization header
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    basic_auth: str | None = None  # an Authorization header
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.shown
 
 
 def normal_base_url(text: str) -> BaseUrl:
@@ -2785,8 +2776,7 @@ def grade(case: Case, reply: Reply, tools: Tools) -> tuple[AssertionResult, ...]
     return tuple(check_assertion(a, reply.text, tools) for a in case.assertions)
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """Figures of one run over its gated cases (skipped and golden ones are outside). `passed` counts
     strict passes; costs are None when any call's is unknown; latencies are of answered samples."""
 
@@ -2888,8 +2878,7 @@ MCNEMAR, SIGN_FLIP = "mcnemar", "sign-flip"
 CALLS_THAT_BOUND_P95 = 59  # 0.95 ** 59 < 0.05: with fewer, none slow is no evidence
 
 
-@dataclass(frozen=True)
-class GateOptions:
+class GateOptions(NamedTuple):
     """What the caller allows or demands beyond the policy; `today` is a UTC day, by default one on
     which no quarantine is in force."""
 
@@ -2978,8 +2967,7 @@ class Comparison(NamedTuple):
     holm_p: float | None = None  # over several candidates; decides on `improved` alone
 
 
-@dataclass(frozen=True)
-class GateReport:
+class GateReport(NamedTuple):
     """Everything that leads to a decision: what the rules and the notes look at, and what they say."""
 
     baseline: Run
@@ -3321,8 +3309,8 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 def _change_notes(given: GateReport) -> Iterator[str]:
     old, new = given.baseline, given.candidate
     prompt, request = old.prompt_sha256 != new.prompt_sha256, _differing(old.request, new.request)
-    asked = _differing(vars(new.policy), vars(given.policy))
-    policies = [key for key in _differing(vars(old.policy), vars(new.policy)) if key not in asked]
+    asked = _differing(new.policy._asdict(), given.policy._asdict())
+    policies = [key for key in _differing(old.policy._asdict(), new.policy._asdict()) if key not in asked]
     concurrency = f"concurrency differs ({old.concurrency} and {new.concurrency})"
     return _said(
         (prompt, "the prompt differs between the runs"),
@@ -3417,12 +3405,12 @@ def _corrected(report: GateReport, holm_p: float) -> GateReport:
     found = report.comparison._replace(holm_p=holm_p)
     if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
         found = found._replace(verdict=NO_DIFFERENCE)
-    return replace(report, comparison=found)
+    return report._replace(comparison=found)
 
 
 def _decided(report: GateReport) -> GateReport:
     reasons = tuple(reason for rule in _RULES for reason in rule(report))
-    return replace(report, reasons=reasons, notes=tuple(text for notes in _NOTES for text in notes(report)))
+    return report._replace(reasons=reasons, notes=tuple(text for notes in _NOTES for text in notes(report)))
 
 
 def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
@@ -3451,7 +3439,7 @@ def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
     more = [
         r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in anchored.reasons if r.kind not in once
     ]
-    return replace(report, reasons=(*report.reasons, *more), notes=(*report.notes, note))
+    return report._replace(reasons=(*report.reasons, *more), notes=(*report.notes, note))
 
 
 # ==================================================================================================
@@ -3522,8 +3510,8 @@ def _imagined(
             results = (AssertionResult("equals", rng.random() * seen < passes, ""),)
             like = rng.choice(pool)
             drawn.append(Sample(seed, assertions=results, latency_ms=like.latency_ms, cost_usd=like.cost_usd))
-        cases.append(replace(case, samples=tuple(drawn), has_rubric=False))
-    return replace(template, cases=tuple(cases), samples=samples)
+        cases.append(case._replace(samples=tuple(drawn), has_rubric=False))
+    return template._replace(cases=tuple(cases), samples=samples)
 
 
 def false_alarms(
@@ -3575,8 +3563,7 @@ class LedgerCase(NamedTuple):
     expected: int = 0
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(NamedTuple):
     """Passes of runs by case, bound to what was tested: the fixture digest and the endpoint."""
 
     cases: Mapping[str, LedgerCase]
@@ -3599,8 +3586,7 @@ class LedgerDecision(NamedTuple):
     interval: Interval | None = None
 
 
-@dataclass(frozen=True)
-class LedgerReport:
+class LedgerReport(NamedTuple):
     """Every case's decision; `blocks` also holds what blocks the ledger as a whole."""
 
     decisions: tuple[LedgerDecision, ...]
@@ -3872,8 +3858,7 @@ class Trial(NamedTuple):
     planted: str = ""
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(NamedTuple):
     """What `prove` found: `complaints` make the exit code 1."""
 
     trials: tuple[Trial, ...]
@@ -3951,7 +3936,7 @@ def prove(
     if min_score is None or (proof.score is not None and proof.score >= min_score):
         return proof
     low = f"the score is below --min-score {float(min_score):g}"
-    return replace(proof, complaints=(*proof.complaints, low))
+    return proof._replace(complaints=(*proof.complaints, low))
 
 
 def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
@@ -3960,7 +3945,7 @@ def with_application(proof: Proof, version: str, red: Sequence[str]) -> Proof:
     note = f"{version} version: {counted(len(red), 'case')} red" + (f" ({names(red)})" if red else "")
     wrong = bool(red) if version == "fixed" else not red
     complaints = (*proof.complaints, note) if wrong else proof.complaints
-    return replace(proof, notes=(*proof.notes, note), complaints=complaints)
+    return proof._replace(notes=(*proof.notes, note), complaints=complaints)
 
 
 def _rescored(sample: Sample, case: Case, place: str, tools: Tools) -> Sample:
@@ -3986,18 +3971,18 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
         case, place = cases.get(old.id), f"case {quoted(old.id)}"
         if case is None:
             raise UsageError(f"{place}: is in the results, not in the suite")
-        new = replace(old, **{key: getattr(case, key) for key in told})
+        new = old._replace(**{key: getattr(case, key) for key in told})
         if case.sha256 != old.sha256:
             if not old.asked_sha256:
                 raise UsageError(f"{place}: the results do not say what it was asked: run it again")
             if old.asked_sha256 != asked_sha256(suite, case):
                 raise UsageError(f"{place}: its input or prompt changed too: run it again")
             samples = tuple(_rescored(sample, case, place, tools) for sample in old.samples)
-            new = replace(
-                new, sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
+            new = new._replace(
+                sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
             )
         results.append(new)
-    return replace(run, cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
+    return run._replace(cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
 
 
 # ==================================================================================================
@@ -4032,8 +4017,7 @@ class JudgedItem(NamedTuple):
         return self.verdicts[0].passed is True
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """A judge measured against people. Counts are of items, by first verdict."""
 
     both_pass: int
@@ -4196,8 +4180,7 @@ def words(text: str) -> list[bytes]:
     return text.encode().translate(_ASCII_WORDS).split()
 
 
-@dataclass(frozen=True)
-class SuiteIndex:
+class SuiteIndex(NamedTuple):
     """All that is looked for. Its memory is that of the suite, whatever the corpus.
 
     With k = size - width + 1, any `size` words in a row hold `width` words that start at a multiple
@@ -4235,14 +4218,14 @@ def index_cases(cases: Iterable[Case], n: int) -> SuiteIndex:
     return SuiteIndex(n, width, split, grams, seeds)
 
 
-@dataclass
 class Tally:
     """What was found so far. Tallies of parts of a corpus add up, in any order."""
 
-    times: Counter[bytes] = field(default_factory=Counter)  # how often each n-gram was found
-    places: dict[bytes, tuple[str, int]] = field(default_factory=dict)  # its first file and line
-    counts: Counter[str] = field(default_factory=Counter)  # of lines, records, words, bad lines
-    first_bad: tuple[int, str] | None = None  # line that cannot be read, and why
+    def __init__(self) -> None:
+        self.times: Counter[bytes] = Counter()  # how often each n-gram was found
+        self.places: dict[bytes, tuple[str, int]] = {}  # its first file and line
+        self.counts: Counter[str] = Counter()  # of lines, records, words, bad lines
+        self.first_bad: tuple[int, str] | None = None  # line that cannot be read, and why
 
     def count(self, gram: bytes, times: int, place: tuple[str, int]) -> None:
         """Adds hits of an n-gram, the first of them at this place."""
@@ -4354,8 +4337,7 @@ def scan_text(scanner: Scanner, pieces: Iterator[bytes], size: float) -> None:
     scanner.search(ahead=ahead)
 
 
-@dataclass(frozen=True)
-class CaseLeak:
+class CaseLeak(NamedTuple):
     """What of one case stands in the training data."""
 
     id: str
@@ -4368,8 +4350,7 @@ class CaseLeak:
     passage: str  # the longest in which every n-gram was found, be it in one place or in several
 
 
-@dataclass(frozen=True)
-class ContaminationReport:
+class ContaminationReport(NamedTuple):
     """The finding on every case of a suite."""
 
     suite: str
@@ -4554,9 +4535,8 @@ def _plain(value: Any) -> Any:
 
 
 def _known(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are not None, as JSON has them."""
-    values = {each.name: _plain(getattr(record, each.name)) for each in dataclasses.fields(record)}
-    return {key: value for key, value in values.items() if value is not None}
+    """The fields of a record that are not None, as JSON has them."""
+    return {key: _plain(value) for key, value in record._asdict().items() if value is not None}
 
 
 def _picked(record: Any, *keys: str) -> dict[str, Any]:
@@ -4565,7 +4545,7 @@ def _picked(record: Any, *keys: str) -> dict[str, Any]:
 
 def summary_document(summary: Summary) -> dict[str, Any]:
     """A summary as JSON; unknown figures are null."""
-    stored = [each.name for each in dataclasses.fields(summary) if each.name != "latencies_ms"]
+    stored = [name for name in summary._fields if name != "latencies_ms"]
     return _picked(summary, *stored, "answered", "cost_per_call_usd", "p95_latency_ms")
 
 
@@ -4598,7 +4578,7 @@ def policy_document(policy: Policy) -> dict[str, Any]:
 
 def render_results(run: Run) -> Iterator[str]:
     """A results file in pieces: sorted keys, one line a case, so that it streams and diffs well."""
-    document = _picked(run, *(each.name for each in dataclasses.fields(run)))
+    document = _picked(run, *run._fields)
     document.update(schema=RESULTS_SCHEMA, cases=[])
     document.update(policy=policy_document(run.policy), summary=summary_document(summarise(run)))
     head, tail = json_pages(document).split('\n "cases": []', 1)
@@ -5493,8 +5473,7 @@ def render_contamination_junit(report: ContaminationReport, file: str, timestamp
 # ==================================================================================================
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """All that commands reach outside with. Tests pass their own; `real_world()` is the machine."""
 
     stdout: TextIO
@@ -5969,16 +5948,16 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
-@dataclass
 class _Route:
     """How to reach a URL, and the connections that are kept for it."""
 
-    https: bool
-    host: str  # the endpoint's, with its port
-    target: str  # what stands in the request line
-    proxy: str | None = None  # the proxy's host and port
-    proxy_headers: dict[str, str] = field(default_factory=dict)
-    idle: list[_Connection] = field(default_factory=list)
+    def __init__(self, https: bool, host: str, target: str) -> None:
+        self.https = https
+        self.host = host  # the endpoint's, with its port
+        self.target = target  # what stands in the request line
+        self.proxy: str | None = None  # the proxy's host and port
+        self.proxy_headers: dict[str, str] = {}
+        self.idle: list[_Connection] = []
 
 
 def _route(url: str) -> _Route:
@@ -6272,9 +6251,9 @@ Messages = Sequence[Mapping[str, str]]
 Answer = tuple[Reply, float, int]  # a reply, the last attempt's latency_ms, and the attempts
 
 
-@dataclass(frozen=True)
-class EndpointOptions:
-    """How an endpoint is reached; keys come from the environment only."""
+class RunOptions(NamedTuple):
+    """What a run is asked to do; the fields are the flags of `run`. The first six say how an endpoint
+    is reached; keys come from the environment only."""
 
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
@@ -6282,12 +6261,6 @@ class EndpointOptions:
     header: Sequence[str] = ()
     timeout: float = 120.0
     attempts: int = 5
-
-
-@dataclass(frozen=True)
-class RunOptions(EndpointOptions):
-    """What a run is asked to do; the fields are the flags of `run`."""
-
     model: Sequence[str] = ()
     exec: Sequence[str] = ()
     judge: str | None = None
@@ -6331,7 +6304,7 @@ class Stop:
 class Session:
     """What the calls of one invocation share: headers, secrets, connections, and when to stop."""
 
-    def __init__(self, options: EndpointOptions, world: World) -> None:
+    def __init__(self, options: RunOptions, world: World) -> None:
         self.options, self.world, self.started = options, world, utc(world)
         self.stop, self.gate, self.client = Stop(), RetryGate(), HttpClient(clock=world.clock)
         self.headers: dict[str, str] = {}
@@ -6478,18 +6451,15 @@ class Call(NamedTuple):
     seed: int
 
 
-@dataclass
 class Lane:
     """One model of a run: who answers, what it costs, and the samples that have come. `kept` are
     answers of an earlier run that its judge could not be asked about."""
 
-    model: str
-    provider: Provider
-    price: Price | None
-    tools: Tools
-    journal: Journal | None = None
-    samples: dict[tuple[str, int], Sample] = field(default_factory=dict)
-    kept: dict[tuple[str, int], Sample] = field(default_factory=dict)
+    def __init__(self, model: str, provider: Provider, price: Price | None, tools: Tools) -> None:
+        self.model, self.provider, self.price, self.tools = model, provider, price, tools
+        self.journal: Journal | None = None
+        self.samples: dict[tuple[str, int], Sample] = {}
+        self.kept: dict[tuple[str, int], Sample] = {}
 
 
 def plan_calls(suite: Suite, lanes: int, samples: int, *, critical_first: bool = False) -> list[Call]:
@@ -6817,7 +6787,7 @@ def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ..
     for case in suite.cases:
         keys = [(case.id, seed) for seed in range(case.samples or samples)]
         found = tuple(lane.samples[key] for key in keys if key in lane.samples)
-        fields = (entry.name for entry in dataclasses.fields(CaseResult) if hasattr(case, entry.name))
+        fields = (name for name in CaseResult._fields if hasattr(case, name))
         kept = {name: getattr(case, name) for name in fields}
         results.append(CaseResult(**{**kept, "samples": found, "asked_sha256": asked_sha256(suite, case)}))
     return tuple(results)
@@ -7326,8 +7296,7 @@ def prepare_outputs(outputs: Iterable[str | None], inputs: Iterable[str | None])
             taken.append(os.path.abspath(path))
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """Where the report of a command goes, and whether stdout gets it as JSON."""
 
     json: bool = False
@@ -7347,7 +7316,7 @@ class Outputs:
         say_raw(world, document) if self.json else say(world, text)
 
 
-_Options = TypeVar("_Options", EndpointOptions, RunOptions, GateOptions, Outputs)
+_Options = TypeVar("_Options", RunOptions, GateOptions, Outputs)
 
 
 def with_endpoint(args: argparse.Namespace, environ: Mapping[str, str]) -> argparse.Namespace:
@@ -7361,12 +7330,12 @@ def with_endpoint(args: argparse.Namespace, environ: Mapping[str, str]) -> argpa
 
 def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
     """The flags of a command as the record that the rooms take."""
-    return kind(**{f.name: getattr(args, f.name) for f in dataclasses.fields(kind) if hasattr(args, f.name)})
+    return kind(**{key: getattr(args, key) for key in kind._fields if hasattr(args, key)})
 
 
 def adjusted(policy: Policy, **given: Any) -> Policy:
     """The policy with what the flags say instead."""
-    return replace(policy, **{key: value for key, value in given.items() if value is not None})
+    return policy._replace(**{key: value for key, value in given.items() if value is not None})
 
 
 def write_step_summary(world: World, markdown: str) -> None:
@@ -7415,7 +7384,7 @@ def cmd_demo(args: argparse.Namespace, world: World) -> int:
         api_key_env="", model=["ops-v1", *DEMO_VERDICTS], judge="judge-v1", timeout=30.0, out=folder
     )
     with serving(load_script(suite, shipped("fixtures", "stub-answers.json"))) as stub:
-        (baseline, *candidates), _ = run_suite(suite, replace(asked, base_url=stub.base_url), world)
+        (baseline, *candidates), _ = run_suite(suite, asked._replace(base_url=stub.base_url), world)
     today = GateOptions(today=utc(world)[:10])
     reports = {run.model: gate(baseline, run, suite.policy, today) for run in candidates}
     for model, report in reports.items():
@@ -7589,7 +7558,7 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     baseline, candidates = load_run(args.baseline), [load_run(path) for path in args.candidate]
     outputs = options_of(Outputs, args)
     outputs.prepare(args.baseline, *args.candidate, args.anchor, args.suite)
-    options = replace(options_of(GateOptions, args), today=utc(world)[:10])
+    options = options_of(GateOptions, args)._replace(today=utc(world)[:10])
     policy = load_suite(args.suite).policy if args.suite else None
     flags = {"alpha": args.alpha, "min_effect": args.min_effect, "non_inferiority_margin": args.margin}
     policies = [adjusted(policy or candidate.policy, **flags) for candidate in candidates]
@@ -7597,7 +7566,7 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     if args.anchor:
         anchor = load_run(args.anchor)
         reports = [with_anchor(r, gate(anchor, r.candidate, r.policy, options)) for r in reports]
-    reports = [replace(report, notes=(*report.notes, *_baseline_note(args.baseline))) for report in reports]
+    reports = [report._replace(notes=(*report.notes, *_baseline_note(args.baseline))) for report in reports]
     documents = [gate_document(report) for report in reports]
     document = json_pages(documents[0] if len(documents) == 1 else documents)
     markdown = "\n".join(map(render_gate_markdown, reports))
@@ -7815,7 +7784,7 @@ def cmd_ledger_rebaseline(args: argparse.Namespace, world: World) -> int:
     values = _ledger_values(old), _ledger_values(new)
     entries = {entry.case: entry for entry in (*old.quarantine, *new.quarantine)}
     record_decision(world, "ledger rebaseline", args.baseline, args.reason, *values)
-    return _write_ledger(args.baseline, replace(new, quarantine=tuple(entries.values())), world)
+    return _write_ledger(args.baseline, new._replace(quarantine=tuple(entries.values())), world)
 
 
 @command(
@@ -7836,7 +7805,7 @@ def cmd_ledger_quarantine(args: argparse.Namespace, world: World) -> int:
     if added[0].until < today:
         raise UsageError(f"--until {added[0].until} is past")
     kept = tuple(e for e in ledger.quarantine if e.case != args.case)
-    return _write_ledger(args.ledger, replace(ledger, quarantine=kept + added), world)
+    return _write_ledger(args.ledger, ledger._replace(quarantine=kept + added), world)
 
 
 def _offline_judge(rubric: str, output: str) -> JudgeVerdict:
@@ -7942,7 +7911,7 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     """Measure a judge against people's labels. Exit 1 when kappa is too low, or the judge is silent."""
     items, outputs = load(args.labels, parse_labels), options_of(Outputs, args)
     outputs.prepare(args.labels)
-    session = Session(options_of(EndpointOptions, with_endpoint(args, world.environ)), world)
+    session = Session(options_of(RunOptions, with_endpoint(args, world.environ)), world)
     judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
     asked = [item for item in items for _ in range(args.repeats)]
     with contextlib.closing(session), futures.ThreadPoolExecutor(args.jobs) as pool:
@@ -8038,7 +8007,8 @@ def cmd_contamination(args: argparse.Namespace, world: World) -> int:
         raise UsageError("nothing was scanned: the training data holds no word")
     results = gated(load_run(args.results)) if args.results else None
     report = assess_contamination(suite.name, index, tally, args.threshold, results)
-    document = json_pages({"schema": CONTAMINATION_SCHEMA, **dataclasses.asdict(report)})
+    leaks = [case._asdict() for case in report.cases]
+    document = json_pages({"schema": CONTAMINATION_SCHEMA, **report._asdict(), "cases": leaks})
     junit = render_contamination_junit(report, suite.path, utc(world))
     outputs.deliver(world, render_contamination(report), document, junit)
     return EXIT_NO if report.flagged else EXIT_OK

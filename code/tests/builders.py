@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import unittest
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import main as m
 TODAY = "2026-06-15"
 KEYWORD = {"model": "keyword", "prompt_sha256": None}
 JUDGE = {"model": "judge-v1", "prompt_sha256": "aa"}
-OF_CASE = {field.name for field in fields(m.CaseResult)}
+OF_CASE = m.CaseResult._fields
 Sides = tuple[m.Run, m.Run]
 
 

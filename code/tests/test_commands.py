@@ -78,8 +78,7 @@ class CommandTest(StubTestCase):
 
     def test_serve_stub_prints_where_it_is_and_leaves_on_an_interrupt(self) -> None:
         argv = ("serve-stub", "--suite", OPS, "--answers", ANSWERS)
-        here = world()
-        object.__setattr__(here, "sleep", mock.Mock(side_effect=KeyboardInterrupt))
+        here = world()._replace(sleep=mock.Mock(side_effect=KeyboardInterrupt))
         self.assertEqual(m.main(argv, here), 130)
         assert isinstance(here.stdout, io.StringIO)
         self.assertRegex(here.stdout.getvalue(), r"judge-v1 at http://127\.0\.0\.1:\d+/v1\n")
@@ -193,9 +192,7 @@ class BoundaryTest(StubTestCase):
         closed = io.StringIO()
         closed.close()
         for stream in (closed, None):  # None is what Python makes of `2>&-`
-            here = world()
-            object.__setattr__(here, "stdout", stream)
-            object.__setattr__(here, "stderr", stream)
+            here = world()._replace(**dict.fromkeys(("stdout", "stderr"), stream))
             with self.subTest(stream=stream):
                 self.assertEqual([m.main([word], here) for word in ("bad", "--help")], [2, 0])
                 with mock.patch.object(m, "STATS", None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import dataclasses
 import gzip
 import io
 import itertools
@@ -200,7 +199,7 @@ class TrainingFilesTest(helpers.StubTestCase):
 
     def command(self, *argv: str, stdin: bytes = b"") -> helpers.Result:
         buffer = io.BufferedReader(io.BytesIO(stdin))
-        world = dataclasses.replace(helpers.world(), stdin=io.TextIOWrapper(buffer))
+        world = helpers.world()._replace(stdin=io.TextIOWrapper(buffer))
         code = main.main(["contamination", *argv, "--suite", self.suite_path], world)
         assert isinstance(world.stdout, io.StringIO) and isinstance(world.stderr, io.StringIO)
         return helpers.Result(code, world.stdout.getvalue(), world.stderr.getvalue())

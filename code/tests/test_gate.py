@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import unittest
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ class Quality(GateTest):
     def test_cases_of_a_group_count_once_whichever_run_names_the_group(self) -> None:
         plain = flips(8, 0, 20)
         before, after = (
-            run(replace(c, group="g" if i < 8 else None) for i, c in enumerate(side.cases)) for side in plain
+            run(c._replace(group="g" if i < 8 else None) for i, c in enumerate(side.cases)) for side in plain
         )
         for sides in ((plain[0], after), (before, plain[1]), (before, after)):
             self.assertEqual(gate(sides).comparison.p, 1.0)
@@ -155,7 +154,7 @@ class SeveralCandidates(GateTest):
         for why, anchor in (
             ("critical", run((case("k", "1", critical=True), steady), judge=KEYWORD)),
             ("provider errors", run((case("k", "e"), steady), judge=KEYWORD)),
-            ("judge", run((replace(failing, critical=False), steady), judge=JUDGE)),
+            ("judge", run((failing._replace(critical=False), steady), judge=JUDGE)),
         ):
             with self.subTest(why):
                 report = self.anchored(anchor, candidate, candidate)
@@ -255,7 +254,7 @@ class Notes(GateTest):
 
     def test_too_few_groups_to_ever_reach_alpha_are_said_too(self) -> None:
         two = (
-            run(replace(c, group="ab"[i % 2]) for i, c in enumerate(side.cases)) for side in flips(20, 0, 20)
+            run(c._replace(group="ab"[i % 2]) for i, c in enumerate(side.cases)) for side in flips(20, 0, 20)
         )
         report = gate((next(two), next(two)))  # two groups lost everything: p = 2/2**2
         self.assertEqual((report.verdict, report.comparison.p), ("no significant difference", 0.5))

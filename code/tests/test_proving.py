@@ -9,7 +9,6 @@ import socket
 import sys
 import unittest
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -144,7 +143,7 @@ class ProofTest(StubTestCase):
 
     def test_a_recorded_good_answer_must_pass_and_a_recorded_fault_must_fail(self) -> None:
         examples = {"pass": ["yes", "Yes"], "fail": [{"output": "yes", "because": "too short"}]}
-        made = replace(case("a", equals("yes")), examples=examples)
+        made = case("a", equals("yes"))._replace(examples=examples)
         good, bad = prove(made).complaints
         self.assertEqual(good, "a: a recorded good answer fails: 'Yes'")
         self.assertEqual(bad, "a: a recorded fault passes (too short): 'yes'")
@@ -156,20 +155,20 @@ class ProofTest(StubTestCase):
         self.assertEqual(prove(bare, strict=True).complaints, (f"a: has no {', '.join(parts)}",))
         fixture = {"reduced": "x", "real": "y"}
         examples = {"pass": ["yes"], "fail": [{"output": "no", "because": "z"}]}
-        whole = replace(bare, why="w", fixture=fixture, examples=examples)
+        whole = bare._replace(why="w", fixture=fixture, examples=examples)
         self.assertEqual(prove(whole, strict=True).complaints, ())
 
     def test_a_critical_case_that_catches_nothing_is_a_complaint(self) -> None:
         anything = {"type": "max-chars", "value": 5000}
         lax = case("a", anything, good=["yes"])
         self.assertEqual(prove(lax).complaints, ())
-        self.assertEqual(prove(replace(lax, critical=True)).complaints, ("a: critical, and catches nothing",))
+        self.assertEqual(prove(lax._replace(critical=True)).complaints, ("a: critical, and catches nothing",))
 
     def test_without_a_passing_answer_a_case_is_not_proved(self) -> None:
         mute, sound = case("mute", equals("yes")), case("a", equals("yes"), good=["yes"])
         self.assertEqual(prove(mute, sound).notes, ("mute: no passing answer to plant faults into",))
         self.assertEqual(
-            prove(replace(mute, critical=True), sound).complaints, ("mute: critical, and nothing proves it",)
+            prove(mute._replace(critical=True), sound).complaints, ("mute: critical, and nothing proves it",)
         )
         with self.assertRaisesRegex(m.UsageError, "nothing to prove"):
             prove(mute)
@@ -245,7 +244,7 @@ class ShippedTest(unittest.TestCase):
             for made in suite.cases:
                 for index in range(len(made.assertions)):
                     rest = made.assertions[:index] + made.assertions[index + 1 :]
-                    less = replace(made, assertions=rest)
+                    less = made._replace(assertions=rest)
                     cases = [less if other.id == made.id else other for other in suite.cases]
                     after = m.prove(cases, {}, TOOLS)
                     new = survivors(after) - survivors(before)

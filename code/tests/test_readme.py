@@ -16,7 +16,6 @@ processes of their own, the other commands in this one, through `main.main`, whi
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
 import gc
 import io
@@ -176,8 +175,8 @@ class Shell:
 
     def _call(self, words: list[str]) -> tuple[str, int]:
         terminal = io.StringIO()
-        world = dataclasses.replace(
-            main.real_world(), stdout=terminal, stderr=terminal, stdin=io.StringIO(), environ=self._environ
+        world = main.real_world()._replace(
+            stdout=terminal, stderr=terminal, stdin=io.StringIO(), environ=self._environ
         )
         here = os.getcwd()
         os.chdir(self._folder)
@@ -395,7 +394,7 @@ class Tables(unittest.TestCase):
                 '{"name": "s", "prompt": "{{input}}", "cases": ' + "\n".join(cases.lines) + "}", "utf-8"
             )
             told = io.StringIO()
-            world = dataclasses.replace(main.real_world(), stdout=told, stderr=told)
+            world = main.real_world()._replace(stdout=told, stderr=told)
             code = main.main(["prove", "--suite", str(suite), "--strict"], world)
         self.assertEqual(code, 0, told.getvalue())
 

@@ -10,7 +10,6 @@ import re
 import sys
 import tempfile
 import unittest
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,10 +28,10 @@ def hostile_gate() -> m.GateReport:
     """A gate in which every text that a model or a suite can choose is hostile."""
     failed = (m.AssertionResult("equals", False, HOSTILE),)
     old = case(HOSTILE, "1", output=HOSTILE, critical=True, tags=(HOSTILE,), why=HOSTILE)
-    new = replace(old, samples=(sample(0, "0", output=HOSTILE, assertions=failed, model=HOSTILE),))
+    new = old._replace(samples=(sample(0, "0", output=HOSTILE, assertions=failed, model=HOSTILE),))
     skipped = case("skipped", "", skip=HOSTILE)
     before, after = beside(old, new)
-    return gate((before, replace(after, model=HOSTILE, suite_name=HOSTILE, cases=(*after.cases, skipped))))
+    return gate((before, after._replace(model=HOSTILE, suite_name=HOSTILE, cases=(*after.cases, skipped))))
 
 
 def parsed(text: str) -> ElementTree.Element:
@@ -78,14 +77,14 @@ class GateText(unittest.TestCase):
         reports = [
             gate(beside(*(case("port", mark, output=text, why=LONG) for mark in "10"))) for text in answers
         ]
-        named = replace(
-            reports[0].candidate, model="organisation/a-model-with-a-long-name-2026-06-15-instruct"
+        named = reports[0].candidate._replace(
+            model="organisation/a-model-with-a-long-name-2026-06-15-instruct"
         )
         reports += [gate((reports[0].baseline, named)), gate(flips(7, 0, 200), min_effect=0.5)]
         texts = [m.render_gate(report) for report in reports]
         texts += [m.render_gates(reports[-2:])]
         texts += [
-            m.render_run(replace(named, cases=(*named.cases, case("s", "", skip=LONG)), incomplete=LONG))
+            m.render_run(named._replace(cases=(*named.cases, case("s", "", skip=LONG)), incomplete=LONG))
         ]
         for number, text in enumerate(texts):
             for line in text.split("\n"):
@@ -186,7 +185,7 @@ class JUnit(unittest.TestCase):
     def test_seconds_have_neither_exponent_nor_comma_nor_none(self) -> None:
         # C06
         cases = [case("a", "1", latency_ms=ms) for ms in (2_120_532.0, 0.01, 0.0, 1e-4, None, 1e11)]
-        cases = [replace(c, id=str(i)) for i, c in enumerate(cases)]
+        cases = [c._replace(id=str(i)) for i, c in enumerate(cases)]
         root = parsed(m.render_run_junit(run(cases)))
         times = [element.get("time") for element in root[0]]
         self.assertEqual(times, ["2120.532", "0.000", "0.000", "0.000", "0.000", "100000000.000"])
@@ -286,8 +285,8 @@ class Markdown(unittest.TestCase):
 class Annotations(unittest.TestCase):
     def test_at_most_ten_and_none_can_carry_another_command(self) -> None:
         report = hostile_gate()
-        many = replace(
-            report, reasons=tuple(m.Reason(HOSTILE, f"{HOSTILE}%0A::error::{i}") for i in range(30))
+        many = report._replace(
+            reasons=tuple(m.Reason(HOSTILE, f"{HOSTILE}%0A::error::{i}") for i in range(30))
         )
         for line in m.workflow_annotations(many):
             self.assertRegex(line, r"^::error title=[^:,]*::")

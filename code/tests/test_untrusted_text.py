@@ -87,8 +87,7 @@ class WorkflowCommands(unittest.TestCase):
 
     def test_what_is_said_to_people_holds_no_command(self) -> None:
         stream = io.StringIO()
-        world = m.real_world()
-        world = m.World(**{**vars(world), "stdout": stream, "stderr": stream})
+        world = m.real_world()._replace(stdout=stream, stderr=stream)
         m.say(world, "first\n::error::x\n  ::warning::y\nmid ##[add-mask]z")
         m.tell(world, "::error::x")
         self.assertEqual([line for line in stream.getvalue().split("\n") if acts(line)], [])

@@ -230,9 +230,7 @@ class StreamTest(unittest.TestCase):
         for stream in streams:
             for write in writes:
                 with self.subTest(stream=stream, write=write.__name__):
-                    here = world()
-                    object.__setattr__(here, "stdout", stream)
-                    object.__setattr__(here, "stderr", stream)
+                    here = world()._replace(**dict.fromkeys(("stdout", "stderr"), stream))
                     write(here, "text")
 
     def test_no_line_on_a_log_is_a_workflow_command(self) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
-import dataclasses
 import glob
 import io
 import json
@@ -125,7 +124,7 @@ def floor(path: str) -> int:
 
 def scan(index: main.SuiteIndex, path: str, processes: int = 1) -> main.Tally:
     tasks = main.list_tasks([path], "", main.real_world())
-    quiet = dataclasses.replace(main.real_world(), stderr=io.StringIO())
+    quiet = main.real_world()._replace(stderr=io.StringIO())
     return main.scan_corpus(index, tasks, False, processes, quiet)
 
 

@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -91,8 +90,8 @@ def errors(rng: random.Random, suites: int) -> Iterator[Row]:
 def counted(n: int, lost: int, won: int, min_effect: float) -> main.Comparison:
     """What the gate says of n cases at one sample, where it sees no more than counts."""
     cases = [main.CaseResult(f"c{i}", "sha", (sample(0, i >= won),)) for i in range(n)]
-    after = [replace(case, samples=(sample(0, i < n - lost),)) for i, case in enumerate(cases)]
-    return gate(run_of(cases), run_of(after), replace(POLICY, min_effect=min_effect)).comparison
+    after = [case._replace(samples=(sample(0, i < n - lost),)) for i, case in enumerate(cases)]
+    return gate(run_of(cases), run_of(after), POLICY._replace(min_effect=min_effect)).comparison
 
 
 def coverage(rng: random.Random, suites: int) -> Iterator[Row]:
@@ -139,7 +138,7 @@ def false_alarms(rng: random.Random, suites: int) -> Iterator[Row]:
     for i in range(20):
         seen = tuple(sample(s, s >= (2 if i < 3 else 10), 3000.0 if s < 3 else 100.0) for s in range(100))
         cases.append(main.CaseResult(f"c{i}", "sha", seen, critical=i < 3))
-    budget = replace(POLICY, max_p95_latency_ms=2000.0)
+    budget = POLICY._replace(max_p95_latency_ms=2000.0)
     for samples, expected in ((1, 0.17), (5, 0.31)):
         found = main.false_alarms([run_of(cases, 100)], budget, samples, suites, rng)
         world = f"20 cases, 3 critical at 0.98, 3 % slow calls, samples={samples}: rejected"
@@ -156,7 +155,7 @@ def min_pass(rng: random.Random, suites: int) -> Iterator[Row]:
         rejected = 0
         for _ in range(suites):
             sides = [drawn(rng, [rate] * number, samples) for _ in range(2)]
-            held = [run_of(replace(c, critical=True, min_pass=least) for c in side.cases) for side in sides]
+            held = [run_of(c._replace(critical=True, min_pass=least) for c in side.cases) for side in sides]
             rejected += gate(held[0], held[1]).decision == main.REJECT
         world = f"{number} critical at {rate}, {samples} samples, min_pass {least or 'all'}: rejected"
         yield share(world, rejected, suites, low, high)
