@@ -76,24 +76,19 @@ import functools
 import gc
 import hashlib
 import http.client
-import http.server
 import importlib
 import io
 import itertools
 import json
 import math
 import os
-import queue
 import random
 import re
-import shlex
-import signal
 import socket
 import ssl
 import stat
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 import types
@@ -126,18 +121,23 @@ if TYPE_CHECKING:
     import email.utils as mail_utils
     import glob
     import gzip
+    import http.server as http_server
     import ipaddress
     import lzma
     import platform
+    import queue
+    import shlex
+    import signal
     import statistics
     import subprocess
+    import textwrap
     import traceback
     from concurrent import futures
     from xml.etree import ElementTree
 else:
-    _PLAIN = "bz2 difflib glob gzip ipaddress lzma platform statistics subprocess traceback"
-    globals().update({name: _Late(name) for name in _PLAIN.split()})
-    futures, mail_utils = _Late("concurrent.futures"), _Late("email.utils")
+    _PLAIN = "bz2 difflib glob gzip ipaddress lzma platform queue shlex signal statistics subprocess"
+    globals().update({name: _Late(name) for name in f"{_PLAIN} textwrap traceback".split()})
+    futures, http_server, mail_utils = map(_Late, ("concurrent.futures", "http.server", "email.utils"))
     ElementTree = _Late("xml.etree.ElementTree")
 
 # ==================================================================================================
@@ -533,7 +533,7 @@ def _refuse_json_constant(name: str) -> NoReturn:
 # ==================================================================================================
 
 _XML_ILLEGAL = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled when used: it takes 3 ms
-_MARKDOWN_ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>@~$:.-])")
+_MARKDOWN_ACTIVE = r"([\\`*_{}\[\]()#+!|<>@~$:.-])"
 
 
 def _escaped(character: str) -> str:
@@ -588,7 +588,7 @@ def markdown_text(text: str, limit: int = 200) -> str:
     """One line of Markdown that shows the text and does nothing: no link, mention, HTML or cell.
     An empty comment breaks what GitHub links after rendering (@name, #12, GH-12)."""
     shown = printable(shorten(text, limit)).replace("&", "&amp;")
-    shown = _MARKDOWN_ACTIVE.sub(r"\\\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    shown = re.sub(_MARKDOWN_ACTIVE, r"\\\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
     return re.sub(r"(\\?[@#-])(?=\w)", r"\1<!-- -->", shown)
 
 
@@ -1541,11 +1541,11 @@ for _names, _wants in (
 _ECMA_SPACE = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _ESCAPE = r"\\(?:[bBdDfnrsStvwW]|x[0-9A-Fa-f]{2}|u(?![dD][89A-Fa-f])[0-9A-Fa-f]{4}|[^0-9A-Za-z])"
 _REPEAT = r"\{[0-9]+(?:,[0-9]*)?\}"
-_ECMA_TOKEN = re.compile(
+_ECMA_TOKEN = (
     rf"\[\\s\\S\]|(?P<class>\[(?!\^?\])(?:(?!\\S){_ESCAPE}|[^\\\]])+\])|{_ESCAPE}|\(\?[:=!]|\((?!\?)"
     rf"|(?:[*+?]|{_REPEAT})\??(?![*+?])|(?!{_REPEAT})[^\\\[(*+?]|(?P<odd>.)"
 )
-_IN_CLASS = re.compile(_ESCAPE + r"|(?!^)[\[&~|]")
+_IN_CLASS = _ESCAPE + r"|(?!^)[\[&~|]"
 _TO_PYTHON = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "{": r"\{", r"[\s\S]": "(?s:.)"}
 _TO_PYTHON.update({r"\s": f"[{_ECMA_SPACE}]", r"\S": f"[^{_ECMA_SPACE}]"})
 _TO_PYTHON_IN_CLASS = {r"\s": _ECMA_SPACE, **{mark: "\\" + mark for mark in "[&~|"}}
@@ -1565,10 +1565,10 @@ def ecma_pattern(pattern: str) -> str:
         if token["odd"]:
             raise ValueError(f"what begins at character {token.start() + 1} is not supported")
         if token["class"]:
-            return _IN_CLASS.sub(lambda m: _TO_PYTHON_IN_CLASS.get(m[0], m[0]), token[0])
+            return re.sub(_IN_CLASS, lambda m: _TO_PYTHON_IN_CLASS.get(m[0], m[0]), token[0])
         return _TO_PYTHON.get(token[0], token[0])
 
-    translated = "(?a)" + _ECMA_TOKEN.sub(translate, pattern)
+    translated = "(?a)" + re.sub(_ECMA_TOKEN, translate, pattern)
     try:
         re.compile(translated)
     except (re.error, OverflowError, RecursionError) as error:
@@ -1617,8 +1617,12 @@ def _number_patterns(word: str) -> dict[str, str]:
     return {key: re.sub(r"\s+(?:# .*)?", "", pattern) for key, pattern in patterns.items()}
 
 
+@functools.lru_cache(maxsize=1)
+def _numbers() -> dict[str, re.Pattern[str]]:
+    return {name: re.compile(pattern) for name, pattern in _number_patterns(r"\w").items()}
+
+
 _Bound = Optional[Decimal]
-_NUMBERS = {name: re.compile(pattern) for name, pattern in _number_patterns(r"\w").items()}
 
 
 class NumberInText(NamedTuple):
@@ -1635,13 +1639,14 @@ def find_numbers(text: str) -> list[NumberInText]:
     ['3', '1536.50']
     """
     found: list[NumberInText] = []
-    for match in _NUMBERS["token"].finditer(text):
-        token, is_plain = match[0], _NUMBERS["plain"].fullmatch
-        halves = _NUMBERS["range"].fullmatch(token)
+    patterns = _numbers()
+    for match in patterns["token"].finditer(text):
+        token, is_plain = match[0], patterns["plain"].fullmatch
+        halves = patterns["range"].fullmatch(token)
         numerals = [token] if is_plain(token) or not halves else halves.groups()
         if all(map(is_plain, numerals)):
             found += [NumberInText(numeral, _value(numeral)) for numeral in numerals]
-        elif _NUMBERS["ambiguous"].fullmatch(token):
+        elif patterns["ambiguous"].fullmatch(token):
             found.append(NumberInText(token, None))
     return found
 
@@ -1656,7 +1661,7 @@ def read_number(text: str, pick: str = "first") -> tuple[Decimal | None, str]:
     """
     found = find_numbers(text)
     if not found:
-        tokens = (match[0] for match in _NUMBERS["token"].finditer(text))
+        tokens = (match[0] for match in _numbers()["token"].finditer(text))
         odd = next((token for token in tokens if re.search("[0-9]", token)), None)
         return None, "no plain number" + (f" ({quoted(odd)} is none)" if odd else "")
     if pick == "only" and len(found) > 1:
@@ -1751,17 +1756,17 @@ Does the answer satisfy the rubric? Reply with one JSON object and nothing else:
 {"reason": "one sentence", "pass": true or false, "score": a number from 0 to 1}
 """
 
-_PHRASE = re.compile(r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"]+)\"")
-_BLOCK_TAG = re.compile(r"<(\s*(?:/\s*)?(?:output|rubric)(?=[\s/>])[^<>]*)>", re.IGNORECASE)
-_OPEN_TAG = re.compile(r"<\s*(?:/\s*)?(?:output|rubric)(?![\w-])", re.IGNORECASE)
-_PLANTED_VERDICT = re.compile(
-    r"\b(?:pass(?:ed)?|verdict)[\"'`*]{0,3}\s*(?:[:=]>?|\bis\b)\s*[\"'`*\[]{0,3}(?:true|false|yes|no|pass|fail|[01])\b",
-    re.IGNORECASE,
+_PHRASE = r"(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"]+)\""
+_BLOCK_TAG = r"(?i)<(\s*(?:/\s*)?(?:output|rubric)(?=[\s/>])[^<>]*)>"
+_OPEN_TAG = r"(?i)<\s*(?:/\s*)?(?:output|rubric)(?![\w-])"
+_PLANTED_VERDICT = (
+    r"(?i)\b(?:pass(?:ed)?|verdict)[\"'`*]{0,3}\s*(?:[:=]>?|\bis\b)\s*[\"'`*\[]{0,3}"
+    r"(?:true|false|yes|no|pass|fail|[01])\b"
 )
-_ESCAPED = re.compile(r"\\u00([2-7][0-9a-f])", re.IGNORECASE)
+_ESCAPED = r"(?i)\\u00([2-7][0-9a-f])"
 _PLAIN_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb", '"'))
-_FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
-_JUDGED = re.compile(r"<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>", re.DOTALL)
+_FENCED = r"(?is)\A\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\s*\Z"
+_JUDGED = r"(?s)<Output>\n(?P<output>.*)\n</Output>\n<Rubric>\n(?P<rubric>.*)\n</Rubric>"
 
 
 def rubric_phrases(rubric: str) -> list[str]:
@@ -1770,7 +1775,7 @@ def rubric_phrases(rubric: str) -> list[str]:
     >>> rubric_phrases("Names 'df -h' and \\"du\\"; doesn't guess")
     ['df -h', 'du']
     """
-    return [single or double for single, double in _PHRASE.findall(rubric)]
+    return [single or double for single, double in re.findall(_PHRASE, rubric)]
 
 
 def keyword_judge(rubric: str, output: str) -> JudgeVerdict:
@@ -1787,13 +1792,13 @@ def keyword_judge(rubric: str, output: str) -> JudgeVerdict:
 def judge_prompt(rubric: str, output: str) -> str:
     """The request to a model judge. Only block tags inside the judged text lose their brackets, so
     that it can neither close its block nor open one."""
-    values = {"output": _BLOCK_TAG.sub(r"[\1]", output), "rubric": rubric}
+    values = {"output": re.sub(_BLOCK_TAG, r"[\1]", output), "rubric": rubric}
     return re.sub(r"\{\{(output|rubric)\}\}", lambda match: values[match[1]], JUDGE_TEMPLATE)
 
 
 def judged_blocks(prompt: str) -> tuple[str, str]:
     """(output, rubric) of a judge prompt. Raises ValueError when it holds no such blocks."""
-    match = _JUDGED.search(prompt)
+    match = re.search(_JUDGED, prompt)
     if match is None:
         raise ValueError("the judge prompt has no <Output> and <Rubric> block")
     return match["output"], match["rubric"]
@@ -1807,10 +1812,10 @@ def judge_prompt_sha256() -> str:
 def speaks_to_judge(output: str) -> bool:
     """True when an answer holds a block tag of the judge prompt, open or whole, or something like a
     verdict, also where escapes, look-alike letters or invisible characters dress it up."""
-    plain = unicodedata.normalize("NFKC", _ESCAPED.sub(lambda m: chr(int(m[1], 16)), output))
+    plain = unicodedata.normalize("NFKC", re.sub(_ESCAPED, lambda m: chr(int(m[1], 16)), output))
     plain = "".join(c for c in plain if c != "\\" and (c.isspace() or unicodedata.category(c)[0] != "C"))
     plain = plain.translate(_PLAIN_QUOTES).replace("&lt;", "<")
-    return bool(_OPEN_TAG.search(plain) or _PLANTED_VERDICT.search(plain))
+    return bool(re.search(_OPEN_TAG, plain) or re.search(_PLANTED_VERDICT, plain))
 
 
 def _verdict(reply: object) -> JudgeVerdict:
@@ -1827,7 +1832,7 @@ def _verdict(reply: object) -> JudgeVerdict:
 def read_judge_reply(text: str) -> JudgeVerdict:
     """A judge's reply as a verdict: one JSON object, bare or in one fence, with a boolean `pass`.
     Anything else is unreadable: never a pass, never guessed."""
-    fenced = _FENCED.match(text)
+    fenced = re.match(_FENCED, text)
     try:
         return _verdict(parse_json(fenced[1] if fenced else text, lenient_strings=True))
     except ValueError as error:
@@ -2151,8 +2156,8 @@ def check_assertion(assertion: Assertion, output: str, tools: Tools) -> Assertio
 # 11. Suites
 # ==================================================================================================
 
-PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-_JS_REGEX = re.compile(r"\A/.*/[dgimsuvy]*\Z", re.DOTALL)
+PLACEHOLDER = r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}"
+_JS_REGEX = r"(?s)\A/.*/[dgimsuvy]*\Z"
 
 
 def _vars(where: str, value: object) -> dict[str, str]:
@@ -2236,7 +2241,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     >>> fill("{{input}} {json} {{other}}", {"input": "{{input}}"})
     '{{input}} {json} {{other}}'
     """
-    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+    return re.sub(PLACEHOLDER, lambda match: values.get(match[1], match[0]), template)
 
 
 def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
@@ -2314,7 +2319,7 @@ def case_values(case: Case) -> dict[str, str]:
 
 def placeholders(messages: Sequence[Mapping[str, str]]) -> set[str]:
     """The names in two braces of a template."""
-    return {name for message in messages for name in PLACEHOLDER.findall(message["content"])}
+    return {name for message in messages for name in re.findall(PLACEHOLDER, message["content"])}
 
 
 def _template(found: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
@@ -2331,7 +2336,7 @@ def _warnings(cases: Sequence[Case]) -> Iterator[str]:
         if case.assertions and all(map(silence_passes, case.assertions)):
             yield f"case {quoted(case.id)}: only says what an answer must not be: silence would pass"
         for assertion in case.assertions:
-            if assertion.base_type == "regex" and _JS_REGEX.match(assertion.value):
+            if assertion.base_type == "regex" and re.match(_JS_REGEX, assertion.value):
                 shown = f"{quoted(assertion.value)} looks like JavaScript"
                 yield f"case {quoted(case.id)}: {shown}; Python searches for the slashes too"
 
@@ -2407,15 +2412,14 @@ _FILTERS = {
     "guardrail_intervened", "recitation", "responsibleaipolicyviolation", "safety",
 }  # fmt: skip
 _ERROR_FIELDS = ("message", "error", "detail", "msg", "error_message", "errors", "title", "code")
-_UNSUPPORTED_WORDS = re.compile(
-    r"unsupported|(?:not|n't|longer) (?:be )?(?:support|permit|allow)|unrecogni[sz]ed|unknown"
-    r"|unexpected|deprecated|must be|extra (?:inputs|fields)|only",
-    re.IGNORECASE,
+_UNSUPPORTED_WORDS = (
+    r"(?i)unsupported|(?:not|n't|longer) (?:be )?(?:support|permit|allow)|unrecogni[sz]ed|unknown"
+    r"|unexpected|deprecated|must be|extra (?:inputs|fields)|only"
 )
-_QUERY_SECRET = re.compile(r"(?<![^&])(?!api-version=)([^&=]*=)([^&]+)", re.IGNORECASE)
-_THINK_OPEN = re.compile(r"<think(?:ing)?\s*>", re.IGNORECASE)
-_THINK_CLOSE = re.compile(r"</think(?:ing)?\s*>", re.IGNORECASE)
-_THINK_BLOCK = re.compile(rf"(?is)\s*{_THINK_OPEN.pattern}.*?(?:{_THINK_CLOSE.pattern}|\Z)")
+_QUERY_SECRET = r"(?i)(?<![^&])(?!api-version=)([^&=]*=)([^&]+)"
+_THINK_OPEN = r"(?i)<think(?:ing)?\s*>"
+_THINK_CLOSE = r"(?i)</think(?:ing)?\s*>"
+_THINK_BLOCK = r"(?is)\s*<think(?:ing)?\s*>.*?(?:</think(?:ing)?\s*>|\Z)"
 
 
 class Reply(NamedTuple):
@@ -2491,14 +2495,14 @@ def normal_base_url(text: str) -> BaseUrl:
     if not path.endswith("/chat/completions"):
         path = (path or "/v1") + "/chat/completions"
     url = f"{parts.scheme}://{host.lower()}{path}" + ("?" if parts.query else "")
-    shown = _QUERY_SECRET.sub(r"\1[secret]", parts.query)
+    shown = re.sub(_QUERY_SECRET, r"\1[secret]", parts.query)
     basic_auth, secrets = None, []
     if userinfo:
         user, _, password = userinfo.partition(":")
         pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
         token = base64.b64encode(pair.encode("utf-8")).decode("ascii")
         basic_auth, secrets = f"Basic {token}", [userinfo, token, password or user]
-    secrets += [value for _, value in _QUERY_SECRET.findall(parts.query)]
+    secrets += [value for _, value in re.findall(_QUERY_SECRET, parts.query)]
     secrets += [urllib.parse.unquote(secret) for secret in secrets]
     return BaseUrl(url + parts.query, url + shown, basic_auth, tuple(secrets))
 
@@ -2701,7 +2705,7 @@ def backoff_s(attempt: int, rng: random.Random) -> float:
 
 def dropped_parameter(error: ProviderError, defaults: Collection[str]) -> str | None:
     """The first of minieval's own parameters that a rejected request calls unsupported, or None."""
-    if error.kind != "bad_request" or not _UNSUPPORTED_WORDS.search(error.message):
+    if error.kind != "bad_request" or not re.search(_UNSUPPORTED_WORDS, error.message):
         return None
     named = (n for n in defaults if re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", error.message))
     return next(named, None)
@@ -2716,11 +2720,11 @@ def strip_thinking(text: str) -> str:
     ('Paris', 'use <think> and </think>')
     """
     start = 0
-    while block := _THINK_BLOCK.match(text, start):
+    while block := re.compile(_THINK_BLOCK).match(text, start):
         start = block.end()
     if not start:
-        head = _THINK_OPEN.split(text, 1)[0]
-        start = max((closing.end() for closing in _THINK_CLOSE.finditer(head)), default=0)
+        head = re.split(_THINK_OPEN, text, maxsplit=1)[0]
+        start = max((closing.end() for closing in re.finditer(_THINK_CLOSE, head)), default=0)
     return text[start:].lstrip() if start else text
 
 
@@ -4138,7 +4142,7 @@ BLOCK_WORDS = 1 << 12  # searched at once: few enough for the processor's cache
 
 # Words are UTF-8 bytes: translating and splitting ASCII bytes is where the speed is.
 _ASCII_WORDS = bytes(b if b > 127 or chr(b).isalnum() else 32 for b in bytes(range(256)).lower())
-_FOREIGN = re.compile("[^\x00-\x7f]+")
+_FOREIGN = "[^\x00-\x7f]+"
 # Each character of these scripts is a word: Thai, Lao, Tibetan, Myanmar, Khmer, Han, kana.
 _SPACELESS = (
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u302d"
@@ -4146,7 +4150,7 @@ _SPACELESS = (
     "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\U000116d0-\U000116ff\U00016fe2\U00016fe3"
     "\U00016ff0-\U00016ff6\U0001aff0-\U0001b16f\U00020000-\U0003ffff]"
 )  # compiled when used: it takes 2 ms
-_VANISHING = re.compile(  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation selectors
+_VANISHING = (  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation selectors
     "[\u00ad\u200c\u200d\u2060\ufeff\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
 
@@ -4154,7 +4158,7 @@ _VANISHING = re.compile(  # soft hyphen, ZWNJ, ZWJ, word joiner, BOM, variation 
 @functools.cache
 def _spaced(char: str) -> str:
     """A folded character as it goes into words: as it is, as a word of its own, or as a separator."""
-    if _VANISHING.match(char):
+    if re.match(_VANISHING, char):
         return ""
     if unicodedata.category(char)[0] not in "LNM":
         return " "
@@ -4176,7 +4180,7 @@ def words(text: str) -> list[bytes]:
     'don t stop now strasse 1 2 中 文 ab'
     """
     if not text.isascii():
-        text = _FOREIGN.sub(lambda run: _folded(run[0]), unicodedata.normalize("NFKC", text))
+        text = re.sub(_FOREIGN, lambda run: _folded(run[0]), unicodedata.normalize("NFKC", text))
     return text.encode().translate(_ASCII_WORDS).split()
 
 
@@ -4454,7 +4458,7 @@ def _promptfoo_prompt(messages: Sequence[Mapping[str, str]], mark: str) -> str:
     """The template as a JSON list of messages, its placeholders as `{{name}}` and the mark."""
 
     def content(text: str) -> str:
-        *texts, last = PLACEHOLDER.split(text)  # text, name, text, name, ... text
+        *texts, last = re.split(PLACEHOLDER, text)  # text, name, text, name, ... text
         for at in range(0, len(texts), 2):
             plain = re.sub(r"\{\Z", "{{ '{' }}", nunjucks_text(texts[at]))
             texts[at : at + 2] = plain, f"{{{{{texts[at + 1]}{mark}}}}}"
@@ -5699,12 +5703,12 @@ def _pump(stream: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
 
 
 def _spawn(
-    words: Sequence[str], stderr: int = subprocess.PIPE, environ: Mapping[str, str] | None = None
+    words: Sequence[str], stderr: int | None = None, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """A child on pipes that a terminal's Ctrl-C does not reach: we end it ourselves."""
     group: dict[str, Any] = {"creationflags": 0x200} if os.name == "nt" else {"start_new_session": True}
     pipe = subprocess.PIPE
-    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=stderr, env=environ, **group)
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=stderr or pipe, env=environ, **group)
 
 
 def file_sha256(path: str) -> str:
@@ -7070,8 +7074,8 @@ def _chat_completion(model: str, text: str, messages: Sequence[Mapping[str, str]
     return {**head, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
 
 
-class StubHandler(http.server.BaseHTTPRequestHandler):
-    """The OpenAI API as far as minieval speaks it, from a script."""
+class StubHandler(http_server.BaseHTTPRequestHandler if TYPE_CHECKING else object):  # type: ignore[misc]
+    """The OpenAI API as far as minieval speaks it, from a script; `stub_server` adds its base."""
 
     protocol_version = "HTTP/1.1"
     server_version = "minieval-stub"
@@ -7158,29 +7162,26 @@ class StubHandler(http.server.BaseHTTPRequestHandler):
             time.sleep(fault["drip_s"])
 
 
-class StubServer(http.server.ThreadingHTTPServer):
+def stub_server(script: StubScript, port: int = 0) -> Any:
     """The stub on loopback only; a caller that went away is no error of its."""
 
-    daemon_threads = True
-    request_queue_size = 128
+    class Server(http_server.ThreadingHTTPServer):
+        request_queue_size = 128
+        base_url = property(lambda self: f"http://127.0.0.1:{self.server_address[1]}/v1")
 
-    def __init__(self, script: StubScript, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), type("Handler", (StubHandler,), {"script": script}))
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exc_info()[1], OSError):
+                super().handle_error(request, client_address)
 
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
+    bases = (StubHandler, http_server.BaseHTTPRequestHandler)
+    return Server(("127.0.0.1", port), type("Handler", bases, {"script": script}))
 
 
 @contextlib.contextmanager
-def serving(script: StubScript, port: int = 0) -> Iterator[StubServer]:
+def serving(script: StubScript, port: int = 0) -> Iterator[Any]:
     """A stub that answers in a thread of its own while the block runs."""
     with system_errors(f"port {port}: cannot be opened"):
-        server = StubServer(script, port)
+        server = stub_server(script, port)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield server
@@ -8126,7 +8127,7 @@ def _add_parser(place: Any, name: str, doc: str, example: str) -> Any:
 
 
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """The command line of minieval; where a command is asked for, with the options of that one."""
+    """The command line of minieval; where a command or the version is asked for, of that alone."""
     parser = _Parser(
         prog="minieval",
         description="May this candidate model, prompt or provider replace the baseline?",
@@ -8135,14 +8136,16 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minieval {__version__}")
     places: dict[str, Any] = {"": parser.add_subparsers(dest="command", required=True, metavar="COMMAND")}
-    for name, doc, example, options, run in COMMANDS:
+    heads = {"--version", *(command.name.split()[0] for command in COMMANDS)}
+    wanted = [each for each in COMMANDS if asked not in heads or each.name.split()[0] == asked]
+    for name, doc, example, options, run in wanted:
         group, _, word = name.rpartition(" ")
         if group not in places:
             head = _add_parser(places[""], group, GROUPS[group], example)
             places[group] = head.add_subparsers(dest="action", required=True, metavar="ACTION")
         sub = _add_parser(places[group], word, doc, example)
         sub.set_defaults(func=run)
-        for add in options if asked in (None, name.split()[0]) else ():
+        for add in options:
             add(sub)
     return parser
 

@@ -153,7 +153,7 @@ class StubTestCase(unittest.TestCase):
         return self.serve_script(Script(parsed, known, faults))
 
     def serve_script(self, script: Script) -> Script:
-        server = m.StubServer(script)
+        server = m.stub_server(script)
         thread = threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True)
         thread.start()
         self.stack.callback(server.server_close)

@@ -82,7 +82,7 @@ class CommandTest(StubTestCase):
         self.assertEqual(m.main(argv, here), 130)
         assert isinstance(here.stdout, io.StringIO)
         self.assertRegex(here.stdout.getvalue(), r"judge-v1 at http://127\.0\.0\.1:\d+/v1\n")
-        taken = m.StubServer(shipped_script())
+        taken = m.stub_server(shipped_script())
         self.addCleanup(taken.server_close)
         self.assert_says(run(*argv, "--port", str(taken.server_address[1])), 2, "cannot be opened")
 

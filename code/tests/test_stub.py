@@ -85,7 +85,7 @@ class ShapeTest(TalkTestCase):
             self.assertIs(connection.sock, first)
 
     def test_it_listens_on_loopback_only(self) -> None:
-        server = m.StubServer(self.stub)
+        server = m.stub_server(self.stub)
         self.addCleanup(server.server_close)
         self.assertEqual(server.server_address[0], "127.0.0.1")
         self.assertIn("http://127.0.0.1:", server.base_url)

@@ -167,7 +167,7 @@ def counting_stub(suite: str) -> Iterator[Script]:
     parsed = m.load_suite(suite)
     said = {case.id: "no" if i % 10 == 9 else "ok" for i, case in enumerate(parsed.cases)}
     script = Script(parsed, {"m": {"answers": said}}, [{"delay_s": 0.004}])
-    server = m.StubServer(script)
+    server = m.stub_server(script)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     script.url = server.base_url
     yield script
