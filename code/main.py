@@ -716,10 +716,15 @@ def map_of(item: Field) -> Field:
     }
 
 
-def read_lines(text: str, item: Field = lambda where, value: value) -> list[Any]:
+def each_line(text: str, item: Field = lambda where, value: value) -> Iterator[Any]:
     """The values of a JSONL text, each read by the field; blank lines are allowed."""
-    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [item(where, placed(where, parse_json, line)) for where, line in lines]
+    lines = ((f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
+    return (item(where, placed(where, parse_json, line)) for where, line in lines)
+
+
+def read_lines(text: str, item: Field) -> list[Any]:
+    """All values of a JSONL text, each read by the field."""
+    return list(each_line(text, item))
 
 
 texts_field = list_of(text_field)
@@ -2250,7 +2255,7 @@ def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fill_deep(item, values) for item in value]
     if isinstance(value, dict):
-        return {key: _fill_deep(item, values) for key, item in value.items()}
+        return {sys.intern(key): _fill_deep(item, values) for key, item in value.items()}
     return value
 
 
@@ -2297,7 +2302,7 @@ def _case(where: str, found: dict[str, Any], read_text: Callable[[str], str]) ->
     return Case(found["id"], text, assertions, sha256_of(identity), reference, **other)
 
 
-def _cases(sources: Sequence[Any], read_text: Callable[[str], str]) -> tuple[Case, ...]:
+def _cases(sources: Iterable[Any], read_text: Callable[[str], str]) -> tuple[Case, ...]:
     cases: dict[str, Case] = {}
     for index, source in enumerate(sources):
         name = source.get("id") if isinstance(source, dict) else None
@@ -2349,8 +2354,9 @@ def parse_suite(text: str, path: str, read_text: Callable[[str], str]) -> Suite:
     messages, sources = _template(found), found["cases"]
     if isinstance(sources, str):
         file = sources
-        sources = placed(f"cases in {quoted(file)}", lambda: read_lines(read_text(file)))
-    cases = _cases(list_field("cases", sources), read_text)
+        cases = placed(f"cases in {quoted(file)}", lambda: _cases(each_line(read_text(file)), read_text))
+    else:
+        cases = _cases(list_field("cases", sources), read_text)
     for case in cases:
         for name in sorted(placeholders(messages) - set(case_values(case))):
             raise UsageError(f"case {quoted(case.id)}: the prompt's {{{{{name}}}}} has nothing behind it")
