@@ -1096,9 +1096,9 @@ def _require(met: bool, promise: str) -> None:
         raise ValueError(promise)
 
 
-def _fraction(value: Number) -> Fraction:
+def _fraction(value: Number) -> Fraction | int:
     """The number as printed: 0.1 is one tenth. NaN and infinity are a ValueError."""
-    return Fraction(value) if isinstance(value, (int, Fraction)) else Fraction(str(value))
+    return value if isinstance(value, (int, Fraction)) else Fraction(str(value))
 
 
 def _edge(inside: float, outside: float, is_outside: Callable[[float], bool]) -> float:
@@ -2829,19 +2829,31 @@ def gated(run: Run) -> list[CaseResult]:
     return [case for case in run.cases if case.skip is None and not case.golden]
 
 
-def pass_rate(case: CaseResult) -> Fraction:
+@functools.lru_cache(maxsize=4096)
+def ratio(k: int, n: int) -> Fraction | int:
+    """k / n exactly; a whole one is an int, which is summed and counted ten times as fast."""
+    return Fraction(k, n) if k % n else k // n
+
+
+def pass_rate(case: CaseResult) -> Fraction | int:
     """pass@1: passing samples over all samples, one without an answer counting as not passed."""
-    return Fraction(case.passes, len(case.samples))
+    return ratio(case.passes, len(case.samples))
 
 
-def mean(counts: Mapping[Fraction, int]) -> Fraction:
+def mean(counts: Mapping[Fraction | int, int]) -> Fraction:
     """The mean of values that come so often each: few sums for many cases."""
-    return sum((value * count for value, count in counts.items()), Fraction(0)) / sum(counts.values())
+    return Fraction(sum(value * count for value, count in counts.items()), sum(counts.values()))
 
 
-def _known_sum(amounts: Iterable[float | None]) -> Decimal | None:
+@functools.lru_cache(maxsize=4096)
+def _exactly(amount: float) -> Decimal:
+    return Decimal(repr(amount))
+
+
+def known_sum(amounts: Iterable[float | None]) -> Decimal | None:
+    """The exact sum of the amounts as printed; None when one is unknown."""
     known = list(amounts)
-    return None if None in known else sum((Decimal(repr(amount)) for amount in known), Decimal(0))
+    return None if None in known else sum(map(_exactly, known), Decimal(0))
 
 
 def _suite_interval(cases: Sequence[CaseResult], passed: int) -> Interval | None:
@@ -2859,21 +2871,21 @@ def summarise(run: Run) -> Summary:
     samples = [sample for case in cases for sample in case.samples]
     answered = [sample for sample in samples if sample.error is None]
     rates = Counter(pass_rate(case) for case in cases if case.samples)
-    passed = sum(case.verdict == PASS for case in cases)
+    verdicts = Counter(case.verdict for case in cases)
     judged = [s for s in answered if any(a.type == "rubric" for a in s.assertions)]
     told = ("model", "fingerprint", "server", "judge_model")
     return Summary(
         cases=len(cases),
-        passed=passed,
-        errors=sum(case.verdict == ERROR for case in cases),
+        passed=verdicts[PASS],
+        errors=verdicts[ERROR],
         skipped=sum(case.skip is not None for case in run.cases),
         samples=len(samples),
         sample_errors=len(samples) - len(answered),
         pass_at_1=mean(rates) if rates else None,
-        interval=_suite_interval(cases, passed),
-        latencies_ms=tuple(s.latency_ms for s in answered if s.latency_ms is not None),
-        total_cost_usd=_known_sum(sample.cost_usd for sample in answered),
-        judge_cost_usd=_known_sum(sample.judge_cost_usd for sample in judged),
+        interval=_suite_interval(cases, verdicts[PASS]),
+        latencies_ms=tuple(sorted(s.latency_ms for s in answered if s.latency_ms is not None)),
+        total_cost_usd=known_sum(sample.cost_usd for sample in answered),
+        judge_cost_usd=known_sum(sample.judge_cost_usd for sample in judged),
         flags=Counter(flag for sample in answered for flag in sample.flags),
         unreadable_judge=sum(a.unreadable_judge for s in answered for a in s.assertions),
         retried=sum(sample.attempts > 1 for sample in samples),
@@ -2910,9 +2922,9 @@ class Reason(NamedTuple):
     decision: str = REJECT
 
 
-def _bar(case: CaseResult) -> Fraction:
+def _bar(case: CaseResult) -> Fraction | int:
     """Share of its samples that a case must pass to pass strictly."""
-    return Fraction(1) if case.min_pass is None else Fraction(case.min_pass, len(case.samples))
+    return 1 if case.min_pass is None else ratio(case.min_pass, len(case.samples))
 
 
 class Pair(NamedTuple):
@@ -2937,11 +2949,11 @@ class Pair(NamedTuple):
         return self.candidate.group or self.baseline.group
 
     @property
-    def difference(self) -> Fraction:
-        return Fraction(self.passed_after - self.passed_before, self.n)
+    def difference(self) -> Fraction | int:
+        return ratio(self.passed_after - self.passed_before, self.n)
 
     @property
-    def bar(self) -> Fraction:
+    def bar(self) -> Fraction | int:
         """The stricter bar of the two runs: lowering it is no way to pass."""
         return max(_bar(self.baseline), _bar(self.candidate))
 
@@ -2966,18 +2978,23 @@ class Pairing(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What the paired test says. `p` is before rounding; `interval` is of the effect."""
+    """What the paired test says. `p` is before rounding; `interval` is of the effect, and worked
+    out when it is first asked for."""
 
     test: str
     regressed: tuple[Pair, ...]
     improved: tuple[Pair, ...]
     effect: Fraction
     p: float
-    interval: Interval
+    interval_found: Callable[[], Interval]
     verdict: str
     discordant: int = 0
     units: int = 0  # groups, and cases that stand alone
     holm_p: float | None = None  # over several candidates; decides on `improved` alone
+
+    @property
+    def interval(self) -> Interval:
+        return self.interval_found()
 
 
 @dataclass(frozen=True)
@@ -3013,7 +3030,7 @@ class GateReport:
     @property
     def tag_effects(self) -> list[tuple[str, int, Fraction]]:
         """(tag, paired cases, mean effect), so that a mean hides no slice."""
-        slices: dict[str, list[Fraction]] = {}
+        slices: dict[str, list[Fraction | int]] = {}
         for pair in self.pairing.pairs:
             for tag in set(pair.candidate.tags):
                 slices.setdefault(tag, []).append(pair.difference)
@@ -3026,7 +3043,7 @@ def _in_force(policy: Policy, today: str) -> dict[str, Quarantine]:
 
 def _pair(baseline: CaseResult, candidate: CaseResult) -> Pair:
     n = min(len(baseline.samples), len(candidate.samples))
-    before, after = (sum(s.verdict == PASS for s in case.samples[:n]) for case in (baseline, candidate))
+    before, after = ([s.verdict for s in case.samples[:n]].count(PASS) for case in (baseline, candidate))
     return Pair(baseline, candidate, n, before, after)
 
 
@@ -3039,12 +3056,12 @@ def pair_cases(baseline: Run, candidate: Run, waived: Collection[str] = ()) -> P
     pairs, edited, errors, quarantined = [], [], [], []
     for name in (name for name in before if name in after):
         pair = _pair(before[name], after[name])
-        mixed = any(0 < case.passes < len(case.samples) for case in pair[:2])
+        mixed = name in waived and any(0 < case.passes < len(case.samples) for case in pair[:2])
         if ERROR in (pair.baseline.verdict, pair.candidate.verdict):
             errors.append(name)
         elif pair.baseline.sha256 != pair.candidate.sha256:
             edited.append(pair)
-        elif name in waived and mixed and pair.candidate.passes and not pair.critical:
+        elif mixed and pair.candidate.passes and not pair.critical:
             quarantined.append(pair)
         else:
             pairs.append(pair)
@@ -3061,7 +3078,7 @@ def _quality(p: float, effect: Fraction, policy: Policy) -> str:
     return word if abs(effect) >= Fraction(str(policy.min_effect)) else f"{word}, below the minimum effect"
 
 
-def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] | None]:
+def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction | int], list[Hashable] | None]:
     """The differences; and where any case has a group, the group of each (its own without one)."""
     grouped = any(pair.group for pair in pairs)
     return [pair.difference for pair in pairs], [p.group or (p.id,) for p in pairs] if grouped else None
@@ -3070,7 +3087,7 @@ def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] 
 def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Comparison:
     """The paired test: McNemar for one sample a case without groups, else the sign flip."""
     if not pairs:
-        return Comparison("none", (), (), Fraction(0), 1.0, Interval(-1.0, 1.0), NO_DIFFERENCE)
+        return Comparison("none", (), (), Fraction(0), 1.0, lambda: Interval(-1.0, 1.0), NO_DIFFERENCE)
     differences, groups = _differences(pairs)
     regressed = tuple(pair for pair, difference in zip(pairs, differences) if difference < 0)
     improved = tuple(pair for pair, difference in zip(pairs, differences) if difference > 0)
@@ -3083,11 +3100,12 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
         raise UsageError(
             "sample counts too unlike to test: ask every case the same number of samples"
         ) from None
-    sums: dict[Hashable, Fraction] = {}
+    sums: dict[Hashable, Fraction | int] = {}
     for unit, difference in zip(groups or range(len(pairs)), differences):
-        sums[unit] = sums.get(unit, Fraction(0)) + difference
+        sums[unit] = sums.get(unit, 0) + difference
     discordant, effect = sum(map(bool, sums.values())), mean(Counter(differences))
-    interval, verdict = effect_interval(differences, groups), _quality(p, effect, policy)
+    interval = functools.cache(lambda: effect_interval(differences, groups))
+    verdict = _quality(p, effect, policy)
     return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant, len(sums))
 
 
@@ -3188,11 +3206,11 @@ def _quality_rule(given: GateReport) -> Iterator[Reason]:
 
 
 def _non_inferiority_rule(given: GateReport) -> Iterator[Reason]:
-    margin, (low, high) = given.policy.non_inferiority_margin, given.comparison.interval
-    if margin is not None and high < -margin:
+    margin, found = given.policy.non_inferiority_margin, given.comparison
+    if margin is not None and found.interval.high < -margin:
         yield Reason("non-inferiority", f"the effect is below the margin of -{margin:g}")
-    elif margin is not None and low < -margin:
-        text = f"the effect may be as low as {low:+.3f}, beyond the margin of -{margin:g}"
+    elif margin is not None and found.interval.low < -margin:
+        text = f"the effect may be as low as {found.interval.low:+.3f}, beyond the margin of -{margin:g}"
         yield Reason("non-inferiority", text + _cases_to_settle(given.pairing.pairs, margin), INCONCLUSIVE)
 
 
@@ -3206,8 +3224,10 @@ def _cases_to_settle(pairs: Sequence[Pair], margin: float) -> str:
 
 
 def _latency_rule(given: GateReport) -> Iterator[Reason]:
-    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
     limit, ratio = given.policy.max_p95_latency_ms, given.policy.max_p95_latency_ratio
+    if limit is None and ratio is None:
+        return
+    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
     if limit is not None:
         if after is None:
             yield Reason("latency", "unknown, and the policy has a budget")
@@ -3403,33 +3423,37 @@ _NOTES: tuple[Callable[[GateReport], Iterator[str]], ...] = (
 )
 
 
-def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
-    for role, run in (("baseline", baseline), ("candidate", candidate)):
+def ruled(report: GateReport) -> GateReport:
+    """The report with its reasons, still without notes. Raises UsageError when nothing can be compared."""
+    for role, run, _ in report.sides:
         if run.incomplete:
             raise UsageError(f"the {role} run is incomplete ({run.incomplete}): finish it with --resume")
-    pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
-    if not pairing.pairs and not pairing.errors:
+    if not report.pairing.pairs and not report.pairing.errors:
         raise UsageError("nothing to evaluate: the two runs have no comparable case in common")
+    return replace(report, reasons=tuple(reason for rule in _RULES for reason in rule(report)))
+
+
+def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
+    pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
     before, after = summarise(baseline), summarise(candidate)
     found = compare(pairing.pairs, policy, options.test)
-    return GateReport(baseline, candidate, before, after, policy, options, pairing, found)
+    return ruled(GateReport(baseline, candidate, before, after, policy, options, pairing, found))
 
 
 def _corrected(report: GateReport, holm_p: float) -> GateReport:
     found = report.comparison._replace(holm_p=holm_p)
     if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
         found = found._replace(verdict=NO_DIFFERENCE)
-    return replace(report, comparison=found)
+    return ruled(replace(report, comparison=found))
 
 
-def _decided(report: GateReport) -> GateReport:
-    reasons = tuple(reason for rule in _RULES for reason in rule(report))
-    return replace(report, reasons=reasons, notes=tuple(text for notes in _NOTES for text in notes(report)))
+def _noted(report: GateReport) -> GateReport:
+    return replace(report, notes=tuple(text for notes in _NOTES for text in notes(report)))
 
 
 def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
     """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
-    return _decided(_compared(baseline, candidate, policy, options))
+    return _noted(_compared(baseline, candidate, policy, options))
 
 
 def gate_many(
@@ -3441,7 +3465,7 @@ def gate_many(
     if len(reports) > 1:
         adjusted = holm([report.comparison.p for report in reports])
         reports = [_corrected(report, p) for report, p in zip(reports, adjusted)]
-    return [_decided(report) for report in reports]
+    return [_noted(report) for report in reports]
 
 
 def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
