@@ -70,6 +70,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import bisect
 import contextlib
 import dataclasses
 import datetime
@@ -3535,21 +3536,17 @@ def _pooled(runs: Sequence[Run]) -> list[CaseRates]:
     return list(pooled.values())
 
 
-def _imagined(
-    template: Run, rates: Sequence[CaseRates], pool: Sequence[Sample], samples: int, rng: random.Random
-) -> Run:
-    """A run of the same model as the rates describe it: verdicts, latencies and costs drawn. A case
-    with samples of its own keeps their number and its `min_pass`."""
-    cases = []
-    for case, passes, seen in rates:
-        own = len(case.samples) != template.samples or case.min_pass is not None
-        drawn = []
-        for seed in range(len(case.samples) if own else samples):
-            results = (AssertionResult("equals", rng.random() * seen < passes, ""),)
-            like = rng.choice(pool)
-            drawn.append(Sample(seed, assertions=results, latency_ms=like.latency_ms, cost_usd=like.cost_usd))
-        cases.append(replace(case, samples=tuple(drawn), has_rubric=False))
-    return replace(template, cases=tuple(cases), samples=samples)
+def _law(passes: int, seen: int, n: int) -> list[float]:
+    """The chances that at most 0, 1 ... n - 1 of n samples pass, at the rate passes / seen."""
+    ways = (math.comb(n, k) * passes**k * (seen - passes) ** (n - k) for k in range(n))
+    return [total / seen**n for total in itertools.accumulate(ways)]
+
+
+def _imagined(template: Run, case: CaseResult, passed: int, n: int) -> Run:
+    """A run of this case alone, with n samples of which so many passed."""
+    marks = (AssertionResult("equals", seed < passed, "") for seed in range(n))
+    samples = tuple(Sample(seed, assertions=(mark,)) for seed, mark in enumerate(marks))
+    return replace(template, cases=(replace(case, samples=samples, has_rubric=False),))
 
 
 def false_alarms(
@@ -3557,14 +3554,33 @@ def false_alarms(
 ) -> FalseAlarms:
     """How often the gate itself rejects a model that did not change, and why, by simulation: each
     trial draws two runs from the pooled per-case pass rates and from the observed latencies and
-    costs of `runs`, and gates the one against the other."""
-    rates = _pooled(runs)
+    costs of `runs`, and gates the one against the other. A case with samples of its own keeps their
+    number and its `min_pass`. How a case pairs is worked out once for two numbers of passes."""
+    first, rates, options = runs[0], _pooled(runs), GateOptions(today="")  # every quarantine in force
+    own = (len(case.samples) != first.samples or case.min_pass is not None for case, _, _ in rates)
+    asked = [len(rate.case.samples) if kept else samples for rate, kept in zip(rates, own)]
+    laws = [_law(passes, seen, n) for (_, passes, seen), n in zip(rates, asked)]
     pool = [s for run in runs for case in gated(run) for s in case.samples if s.error is None]
+    whole = replace(summarise(first), cases=len(rates), errors=0, samples=sum(asked), sample_errors=0)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def paired(index: int, *passed: int) -> Pairing:
+        old, new = (_imagined(first, rates[index].case, k, asked[index]) for k in passed)
+        return pair_cases(old, new, {entry.case for entry in policy.quarantine})
+
+    def summary() -> Summary:
+        like = rng.choices(pool, k=whole.samples)
+        latencies = tuple(s.latency_ms for s in like if s.latency_ms is not None)
+        return replace(whole, latencies_ms=latencies, total_cost_usd=known_sum(s.cost_usd for s in like))
+
     causes: Counter[str] = Counter()
     rejected = 0
     for _ in range(trials):
-        old, new = (_imagined(runs[0], rates, pool, samples, rng) for _ in range(2))
-        report = gate(old, new, policy, GateOptions(today=""))  # every quarantine in force
+        draws = ((bisect.bisect(law, rng.random()), bisect.bisect(law, rng.random())) for law in laws)
+        columns = zip(*(paired(index, *passed) for index, passed in enumerate(draws)))
+        pairing = Pairing(*(tuple(itertools.chain(*column)) for column in columns))
+        found, figures = compare(pairing.pairs, policy), (summary(), summary())
+        report = ruled(GateReport(first, first, *figures, policy, options, pairing, found))
         rejected += report.decision != ACCEPT
         causes.update({reason.kind for reason in report.reasons})
     sure = [rate.samples for rate in rates if rate.passes == rate.samples]
