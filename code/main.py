@@ -4173,9 +4173,8 @@ def rubric_rate(run: Run) -> RubricRate | None:
     """A calibrated run's rubric pass rate, corrected (Rogan and Gladen 1978) by the judge's
     measured sensitivity and specificity; information, never the verdict. None without a record."""
     record = run.calibration
-    verdicts = [
-        a.passed for c in gated(run) for s in c.samples[:1] for a in s.assertions if a.type == "rubric"
-    ]
+    firsts = [sample for case in gated(run) for sample in case.samples[:1]] if record else []
+    verdicts = [a.passed for sample in firsts for a in sample.assertions if a.type == "rubric"]
     if record is None or not verdicts:
         return None
     both, judge, human, neither = (record["confusion"][key] for key in CONFUSION)
@@ -4849,7 +4848,7 @@ def _result_case(where: str, value: object) -> CaseResult:
     found = read_fields(where, value, _RESULT_CASE_FIELDS, ("id", "sha256", "verdict", "samples"))
     for derived in ("pass_at_k", "pass_hat_k"):
         found.pop(derived, None)
-    if any(result.type == "rubric" for sample in found["samples"] for result in sample.assertions):
+    if "rubric" in [result.type for sample in found["samples"] for result in sample.assertions]:
         found["has_rubric"] = True
     return _with_verdict(where, CaseResult, found, "samples")
 
@@ -4881,7 +4880,7 @@ _RUN_FIELDS: Mapping[str, Field] = {
 def _check_whole(case: CaseResult) -> None:
     """A case of a complete run has every sample that it was asked for."""
     n = len(case.samples)
-    if any(sample.seed != seed for seed, sample in enumerate(case.samples)):
+    if [sample.seed for sample in case.samples] != list(range(n)):
         raise UsageError(f"case {quoted(case.id)}: samples: seeds must be 0, 1, 2 ... in a complete run")
     if n and (case.min_pass or 0) > n:
         raise UsageError(f"case {quoted(case.id)}: min_pass is {case.min_pass}, and it has {n} samples")
@@ -7643,7 +7642,8 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     documents = [gate_document(report) for report in reports]
     document = json_pages(documents[0] if len(documents) == 1 else documents)
     markdown = "\n".join(map(render_gate_markdown, reports))
-    outputs.deliver(world, render_gates(reports), document, render_gate_junit(reports), markdown)
+    junit = render_gate_junit(reports) if outputs.junit else ""  # a second for 100,000 cases
+    outputs.deliver(world, render_gates(reports), document, junit, markdown)
     if world.environ.get("GITHUB_ACTIONS") == "true":
         tell_actions(world, reports, markdown)
     return DECISION_EXITS[_worst(reports).decision]
