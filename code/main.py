@@ -70,6 +70,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import bisect
 import contextlib
 import datetime
 import functools
@@ -374,8 +375,8 @@ class Sample(NamedTuple):
     def verdict(self) -> str:
         if self.error is not None:
             return ERROR
-        passed = bool(self.assertions) and all(result.passed for result in self.assertions)
-        return PASS if passed else FAIL
+        passed = [result.passed for result in self.assertions]
+        return PASS if passed and all(passed) else FAIL
 
 
 class CaseResult(NamedTuple):
@@ -398,17 +399,18 @@ class CaseResult(NamedTuple):
 
     @property
     def passes(self) -> int:
-        return sum(sample.verdict == PASS for sample in self.samples)
+        return [sample.verdict for sample in self.samples].count(PASS)
 
     @property
     def verdict(self) -> str:
         """pass, fail, error (any sample without an answer) or skipped."""
         if self.skip is not None:
             return SKIPPED
-        if not self.samples or any(sample.error for sample in self.samples):
+        verdicts = [sample.verdict for sample in self.samples]
+        if not verdicts or ERROR in verdicts:
             return ERROR
-        needed = len(self.samples) if self.min_pass is None else self.min_pass
-        return PASS if self.passes >= needed else FAIL
+        needed = len(verdicts) if self.min_pass is None else self.min_pass
+        return PASS if verdicts.count(PASS) >= needed else FAIL
 
 
 class Run(NamedTuple):
@@ -440,6 +442,7 @@ class Run(NamedTuple):
 
 # Text in, plain values out, strictly: what two parsers could read in two ways is refused.
 
+_INFINITIES = (math.inf, -math.inf)
 MAX_JSON_DIGITS = 4300  # CPython's own limit since 3.10.7; here also where Python has none
 
 
@@ -504,22 +507,21 @@ def sha256_of(value: Any) -> str:
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise JsonError(f"duplicate key {key[:60]!r}")
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise JsonError(f"duplicate key {key[:60]!r}")
     return found
 
 
 def _json_number(kind: Callable[[str], Any], text: str) -> Any:
-    if len(text.lstrip("-")) > MAX_JSON_DIGITS:
+    if len(text) > MAX_JSON_DIGITS and len(text.lstrip("-")) > MAX_JSON_DIGITS:
         raise JsonError(f"number {text[:20]}… is too long: over {MAX_JSON_DIGITS} digits")
     try:
         value = kind(text)
     except ArithmeticError:
         value = math.inf
-    if value in (math.inf, -math.inf):
+    if value in _INFINITIES:
         raise JsonError(f"number {text[:40]} is out of range, too large or too small")
     return value
 
@@ -639,7 +641,7 @@ def placed(where: str, read: Callable[..., _Kind], *given: Any) -> _Kind:
 
 
 def checked(
-    kind: type[_Kind], words: str, test: Callable[[_Kind], object] = lambda value: True
+    kind: type[_Kind], words: str, test: Callable[[_Kind], object] | None = None
 ) -> Callable[[str, Any], _Kind]:
     """The field for values of exactly this kind (a whole number is a float too) that pass the test.
 
@@ -651,7 +653,7 @@ def checked(
     kinds = (int, float) if kind is float else (kind,)
 
     def read(where: str, value: Any) -> _Kind:
-        if type(value) in kinds and test(value):
+        if type(value) in kinds and (test is None or test(value)):
             return value  # type: ignore[no-any-return]
         shown = shorten(str(value), 60) if type(value) in (int, float) else json_kind(value)
         shown = quoted(value) if isinstance(value, str) else shown
@@ -675,13 +677,14 @@ def read_fields(
 ) -> dict[str, Any]:
     """The object's values, each read by its field; no other key may be there, and all required."""
     document = object_field(where, source)
-    for key in sorted(document.keys() - fields.keys()):
+    if not document.keys() <= fields.keys():
+        key = min(document.keys() - fields.keys())
         raise UsageError(f"{where}: unknown key {quoted(key)}{nearest(key, fields)}")
     for key in required:
         if key not in document:
             raise UsageError(f"{where}: has no {quoted(key)}")
     try:  # a field is told only its own name: the whole place is put together when it is needed
-        return {key: read(key, document[key]) for key, read in fields.items() if key in document}
+        return {key: fields[key](key, value) for key, value in document.items()}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
 
@@ -1086,9 +1089,9 @@ def _require(met: bool, promise: str) -> None:
         raise ValueError(promise)
 
 
-def _fraction(value: Number) -> Fraction:
+def _fraction(value: Number) -> Fraction | int:
     """The number as printed: 0.1 is one tenth. NaN and infinity are a ValueError."""
-    return Fraction(value) if isinstance(value, (int, Fraction)) else Fraction(str(value))
+    return value if isinstance(value, (int, Fraction)) else Fraction(str(value))
 
 
 def _edge(inside: float, outside: float, is_outside: Callable[[float], bool]) -> float:
@@ -2827,19 +2830,31 @@ def gated(run: Run) -> list[CaseResult]:
     return [case for case in run.cases if case.skip is None and not case.golden]
 
 
-def pass_rate(case: CaseResult) -> Fraction:
+@functools.lru_cache(maxsize=4096)
+def ratio(k: int, n: int) -> Fraction | int:
+    """k / n exactly; a whole one is an int, which is summed and counted ten times as fast."""
+    return Fraction(k, n) if k % n else k // n
+
+
+def pass_rate(case: CaseResult) -> Fraction | int:
     """pass@1: passing samples over all samples, one without an answer counting as not passed."""
-    return Fraction(case.passes, len(case.samples))
+    return ratio(case.passes, len(case.samples))
 
 
-def mean(counts: Mapping[Fraction, int]) -> Fraction:
+def mean(counts: Mapping[Fraction | int, int]) -> Fraction:
     """The mean of values that come so often each: few sums for many cases."""
-    return sum((value * count for value, count in counts.items()), Fraction(0)) / sum(counts.values())
+    return Fraction(sum(value * count for value, count in counts.items()), sum(counts.values()))
 
 
-def _known_sum(amounts: Iterable[float | None]) -> Decimal | None:
+@functools.lru_cache(maxsize=4096)
+def _exactly(amount: float) -> Decimal:
+    return Decimal(repr(amount))
+
+
+def known_sum(amounts: Iterable[float | None]) -> Decimal | None:
+    """The exact sum of the amounts as printed; None when one is unknown."""
     known = list(amounts)
-    return None if None in known else sum((Decimal(repr(amount)) for amount in known), Decimal(0))
+    return None if None in known else sum(map(_exactly, known), Decimal(0))
 
 
 def _suite_interval(cases: Sequence[CaseResult], passed: int) -> Interval | None:
@@ -2857,21 +2872,21 @@ def summarise(run: Run) -> Summary:
     samples = [sample for case in cases for sample in case.samples]
     answered = [sample for sample in samples if sample.error is None]
     rates = Counter(pass_rate(case) for case in cases if case.samples)
-    passed = sum(case.verdict == PASS for case in cases)
+    verdicts = Counter(case.verdict for case in cases)
     judged = [s for s in answered if any(a.type == "rubric" for a in s.assertions)]
     told = ("model", "fingerprint", "server", "judge_model")
     return Summary(
         cases=len(cases),
-        passed=passed,
-        errors=sum(case.verdict == ERROR for case in cases),
+        passed=verdicts[PASS],
+        errors=verdicts[ERROR],
         skipped=sum(case.skip is not None for case in run.cases),
         samples=len(samples),
         sample_errors=len(samples) - len(answered),
         pass_at_1=mean(rates) if rates else None,
-        interval=_suite_interval(cases, passed),
-        latencies_ms=tuple(s.latency_ms for s in answered if s.latency_ms is not None),
-        total_cost_usd=_known_sum(sample.cost_usd for sample in answered),
-        judge_cost_usd=_known_sum(sample.judge_cost_usd for sample in judged),
+        interval=_suite_interval(cases, verdicts[PASS]),
+        latencies_ms=tuple(sorted(s.latency_ms for s in answered if s.latency_ms is not None)),
+        total_cost_usd=known_sum(sample.cost_usd for sample in answered),
+        judge_cost_usd=known_sum(sample.judge_cost_usd for sample in judged),
         flags=Counter(flag for sample in answered for flag in sample.flags),
         unreadable_judge=sum(a.unreadable_judge for s in answered for a in s.assertions),
         retried=sum(sample.attempts > 1 for sample in samples),
@@ -2907,9 +2922,9 @@ class Reason(NamedTuple):
     decision: str = REJECT
 
 
-def _bar(case: CaseResult) -> Fraction:
+def _bar(case: CaseResult) -> Fraction | int:
     """Share of its samples that a case must pass to pass strictly."""
-    return Fraction(1) if case.min_pass is None else Fraction(case.min_pass, len(case.samples))
+    return 1 if case.min_pass is None else ratio(case.min_pass, len(case.samples))
 
 
 class Pair(NamedTuple):
@@ -2934,11 +2949,11 @@ class Pair(NamedTuple):
         return self.candidate.group or self.baseline.group
 
     @property
-    def difference(self) -> Fraction:
-        return Fraction(self.passed_after - self.passed_before, self.n)
+    def difference(self) -> Fraction | int:
+        return ratio(self.passed_after - self.passed_before, self.n)
 
     @property
-    def bar(self) -> Fraction:
+    def bar(self) -> Fraction | int:
         """The stricter bar of the two runs: lowering it is no way to pass."""
         return max(_bar(self.baseline), _bar(self.candidate))
 
@@ -2963,18 +2978,23 @@ class Pairing(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What the paired test says. `p` is before rounding; `interval` is of the effect."""
+    """What the paired test says. `p` is before rounding; `interval` is of the effect, and worked
+    out when it is first asked for."""
 
     test: str
     regressed: tuple[Pair, ...]
     improved: tuple[Pair, ...]
     effect: Fraction
     p: float
-    interval: Interval
+    interval_found: Callable[[], Interval]
     verdict: str
     discordant: int = 0
     units: int = 0  # groups, and cases that stand alone
     holm_p: float | None = None  # over several candidates; decides on `improved` alone
+
+    @property
+    def interval(self) -> Interval:
+        return self.interval_found()
 
 
 class GateReport(NamedTuple):
@@ -3009,7 +3029,7 @@ class GateReport(NamedTuple):
     @property
     def tag_effects(self) -> list[tuple[str, int, Fraction]]:
         """(tag, paired cases, mean effect), so that a mean hides no slice."""
-        slices: dict[str, list[Fraction]] = {}
+        slices: dict[str, list[Fraction | int]] = {}
         for pair in self.pairing.pairs:
             for tag in set(pair.candidate.tags):
                 slices.setdefault(tag, []).append(pair.difference)
@@ -3022,7 +3042,7 @@ def _in_force(policy: Policy, today: str) -> dict[str, Quarantine]:
 
 def _pair(baseline: CaseResult, candidate: CaseResult) -> Pair:
     n = min(len(baseline.samples), len(candidate.samples))
-    before, after = (sum(s.verdict == PASS for s in case.samples[:n]) for case in (baseline, candidate))
+    before, after = ([s.verdict for s in case.samples[:n]].count(PASS) for case in (baseline, candidate))
     return Pair(baseline, candidate, n, before, after)
 
 
@@ -3035,12 +3055,12 @@ def pair_cases(baseline: Run, candidate: Run, waived: Collection[str] = ()) -> P
     pairs, edited, errors, quarantined = [], [], [], []
     for name in (name for name in before if name in after):
         pair = _pair(before[name], after[name])
-        mixed = any(0 < case.passes < len(case.samples) for case in pair[:2])
+        mixed = name in waived and any(0 < case.passes < len(case.samples) for case in pair[:2])
         if ERROR in (pair.baseline.verdict, pair.candidate.verdict):
             errors.append(name)
         elif pair.baseline.sha256 != pair.candidate.sha256:
             edited.append(pair)
-        elif name in waived and mixed and pair.candidate.passes and not pair.critical:
+        elif mixed and pair.candidate.passes and not pair.critical:
             quarantined.append(pair)
         else:
             pairs.append(pair)
@@ -3057,7 +3077,7 @@ def _quality(p: float, effect: Fraction, policy: Policy) -> str:
     return word if abs(effect) >= Fraction(str(policy.min_effect)) else f"{word}, below the minimum effect"
 
 
-def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] | None]:
+def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction | int], list[Hashable] | None]:
     """The differences; and where any case has a group, the group of each (its own without one)."""
     grouped = any(pair.group for pair in pairs)
     return [pair.difference for pair in pairs], [p.group or (p.id,) for p in pairs] if grouped else None
@@ -3066,7 +3086,7 @@ def _differences(pairs: Sequence[Pair]) -> tuple[list[Fraction], list[Hashable] 
 def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Comparison:
     """The paired test: McNemar for one sample a case without groups, else the sign flip."""
     if not pairs:
-        return Comparison("none", (), (), Fraction(0), 1.0, Interval(-1.0, 1.0), NO_DIFFERENCE)
+        return Comparison("none", (), (), Fraction(0), 1.0, lambda: Interval(-1.0, 1.0), NO_DIFFERENCE)
     differences, groups = _differences(pairs)
     regressed = tuple(pair for pair, difference in zip(pairs, differences) if difference < 0)
     improved = tuple(pair for pair, difference in zip(pairs, differences) if difference > 0)
@@ -3079,11 +3099,12 @@ def compare(pairs: Sequence[Pair], policy: Policy, test: str = "auto") -> Compar
         raise UsageError(
             "sample counts too unlike to test: ask every case the same number of samples"
         ) from None
-    sums: dict[Hashable, Fraction] = {}
+    sums: dict[Hashable, Fraction | int] = {}
     for unit, difference in zip(groups or range(len(pairs)), differences):
-        sums[unit] = sums.get(unit, Fraction(0)) + difference
+        sums[unit] = sums.get(unit, 0) + difference
     discordant, effect = sum(map(bool, sums.values())), mean(Counter(differences))
-    interval, verdict = effect_interval(differences, groups), _quality(p, effect, policy)
+    interval = functools.cache(lambda: effect_interval(differences, groups))
+    verdict = _quality(p, effect, policy)
     return Comparison(test, regressed, improved, effect, p, interval, verdict, discordant, len(sums))
 
 
@@ -3184,11 +3205,11 @@ def _quality_rule(given: GateReport) -> Iterator[Reason]:
 
 
 def _non_inferiority_rule(given: GateReport) -> Iterator[Reason]:
-    margin, (low, high) = given.policy.non_inferiority_margin, given.comparison.interval
-    if margin is not None and high < -margin:
+    margin, found = given.policy.non_inferiority_margin, given.comparison
+    if margin is not None and found.interval.high < -margin:
         yield Reason("non-inferiority", f"the effect is below the margin of -{margin:g}")
-    elif margin is not None and low < -margin:
-        text = f"the effect may be as low as {low:+.3f}, beyond the margin of -{margin:g}"
+    elif margin is not None and found.interval.low < -margin:
+        text = f"the effect may be as low as {found.interval.low:+.3f}, beyond the margin of -{margin:g}"
         yield Reason("non-inferiority", text + _cases_to_settle(given.pairing.pairs, margin), INCONCLUSIVE)
 
 
@@ -3202,8 +3223,10 @@ def _cases_to_settle(pairs: Sequence[Pair], margin: float) -> str:
 
 
 def _latency_rule(given: GateReport) -> Iterator[Reason]:
-    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
     limit, ratio = given.policy.max_p95_latency_ms, given.policy.max_p95_latency_ratio
+    if limit is None and ratio is None:
+        return
+    before, after = given.before.p95_latency_ms, given.after.p95_latency_ms
     if limit is not None:
         if after is None:
             yield Reason("latency", "unknown, and the policy has a budget")
@@ -3399,33 +3422,37 @@ _NOTES: tuple[Callable[[GateReport], Iterator[str]], ...] = (
 )
 
 
-def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
-    for role, run in (("baseline", baseline), ("candidate", candidate)):
+def ruled(report: GateReport) -> GateReport:
+    """The report with its reasons, still without notes. Raises UsageError when nothing can be compared."""
+    for role, run, _ in report.sides:
         if run.incomplete:
             raise UsageError(f"the {role} run is incomplete ({run.incomplete}): finish it with --resume")
-    pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
-    if not pairing.pairs and not pairing.errors:
+    if not report.pairing.pairs and not report.pairing.errors:
         raise UsageError("nothing to evaluate: the two runs have no comparable case in common")
+    return report._replace(reasons=tuple(reason for rule in _RULES for reason in rule(report)))
+
+
+def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
+    pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
     before, after = summarise(baseline), summarise(candidate)
     found = compare(pairing.pairs, policy, options.test)
-    return GateReport(baseline, candidate, before, after, policy, options, pairing, found)
+    return ruled(GateReport(baseline, candidate, before, after, policy, options, pairing, found))
 
 
 def _corrected(report: GateReport, holm_p: float) -> GateReport:
     found = report.comparison._replace(holm_p=holm_p)
     if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
         found = found._replace(verdict=NO_DIFFERENCE)
-    return report._replace(comparison=found)
+    return ruled(report._replace(comparison=found))
 
 
-def _decided(report: GateReport) -> GateReport:
-    reasons = tuple(reason for rule in _RULES for reason in rule(report))
-    return report._replace(reasons=reasons, notes=tuple(text for notes in _NOTES for text in notes(report)))
+def _noted(report: GateReport) -> GateReport:
+    return report._replace(notes=tuple(text for notes in _NOTES for text in notes(report)))
 
 
 def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
     """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
-    return _decided(_compared(baseline, candidate, policy, options))
+    return _noted(_compared(baseline, candidate, policy, options))
 
 
 def gate_many(
@@ -3437,7 +3464,7 @@ def gate_many(
     if len(reports) > 1:
         adjusted = holm([report.comparison.p for report in reports])
         reports = [_corrected(report, p) for report, p in zip(reports, adjusted)]
-    return [_decided(report) for report in reports]
+    return [_noted(report) for report in reports]
 
 
 def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
@@ -3507,21 +3534,17 @@ def _pooled(runs: Sequence[Run]) -> list[CaseRates]:
     return list(pooled.values())
 
 
-def _imagined(
-    template: Run, rates: Sequence[CaseRates], pool: Sequence[Sample], samples: int, rng: random.Random
-) -> Run:
-    """A run of the same model as the rates describe it: verdicts, latencies and costs drawn. A case
-    with samples of its own keeps their number and its `min_pass`."""
-    cases = []
-    for case, passes, seen in rates:
-        own = len(case.samples) != template.samples or case.min_pass is not None
-        drawn = []
-        for seed in range(len(case.samples) if own else samples):
-            results = (AssertionResult("equals", rng.random() * seen < passes, ""),)
-            like = rng.choice(pool)
-            drawn.append(Sample(seed, assertions=results, latency_ms=like.latency_ms, cost_usd=like.cost_usd))
-        cases.append(case._replace(samples=tuple(drawn), has_rubric=False))
-    return template._replace(cases=tuple(cases), samples=samples)
+def _law(passes: int, seen: int, n: int) -> list[float]:
+    """The chances that at most 0, 1 ... n - 1 of n samples pass, at the rate passes / seen."""
+    ways = (math.comb(n, k) * passes**k * (seen - passes) ** (n - k) for k in range(n))
+    return [total / seen**n for total in itertools.accumulate(ways)]
+
+
+def _imagined(template: Run, case: CaseResult, passed: int, n: int) -> Run:
+    """A run of this case alone, with n samples of which so many passed."""
+    marks = (AssertionResult("equals", seed < passed, "") for seed in range(n))
+    samples = tuple(Sample(seed, assertions=(mark,)) for seed, mark in enumerate(marks))
+    return template._replace(cases=(case._replace(samples=samples, has_rubric=False),))
 
 
 def false_alarms(
@@ -3529,14 +3552,33 @@ def false_alarms(
 ) -> FalseAlarms:
     """How often the gate itself rejects a model that did not change, and why, by simulation: each
     trial draws two runs from the pooled per-case pass rates and from the observed latencies and
-    costs of `runs`, and gates the one against the other."""
-    rates = _pooled(runs)
+    costs of `runs`, and gates the one against the other. A case with samples of its own keeps their
+    number and its `min_pass`. How a case pairs is worked out once for two numbers of passes."""
+    first, rates, options = runs[0], _pooled(runs), GateOptions(today="")  # every quarantine in force
+    own = (len(case.samples) != first.samples or case.min_pass is not None for case, _, _ in rates)
+    asked = [len(rate.case.samples) if kept else samples for rate, kept in zip(rates, own)]
+    laws = [_law(passes, seen, n) for (_, passes, seen), n in zip(rates, asked)]
     pool = [s for run in runs for case in gated(run) for s in case.samples if s.error is None]
+    whole = summarise(first)._replace(cases=len(rates), errors=0, samples=sum(asked), sample_errors=0)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def paired(index: int, *passed: int) -> Pairing:
+        old, new = (_imagined(first, rates[index].case, k, asked[index]) for k in passed)
+        return pair_cases(old, new, {entry.case for entry in policy.quarantine})
+
+    def summary() -> Summary:
+        like = rng.choices(pool, k=whole.samples)
+        latencies = tuple(s.latency_ms for s in like if s.latency_ms is not None)
+        return whole._replace(latencies_ms=latencies, total_cost_usd=known_sum(s.cost_usd for s in like))
+
     causes: Counter[str] = Counter()
     rejected = 0
     for _ in range(trials):
-        old, new = (_imagined(runs[0], rates, pool, samples, rng) for _ in range(2))
-        report = gate(old, new, policy, GateOptions(today=""))  # every quarantine in force
+        draws = ((bisect.bisect(law, rng.random()), bisect.bisect(law, rng.random())) for law in laws)
+        columns = zip(*(paired(index, *passed) for index, passed in enumerate(draws)))
+        pairing = Pairing(*(tuple(itertools.chain(*column)) for column in columns))
+        found, figures = compare(pairing.pairs, policy), (summary(), summary())
+        report = ruled(GateReport(first, first, *figures, policy, options, pairing, found))
         rejected += report.decision != ACCEPT
         causes.update({reason.kind for reason in report.reasons})
     sure = [rate.samples for rate in rates if rate.passes == rate.samples]
@@ -4125,9 +4167,8 @@ def rubric_rate(run: Run) -> RubricRate | None:
     """A calibrated run's rubric pass rate, corrected (Rogan and Gladen 1978) by the judge's
     measured sensitivity and specificity; information, never the verdict. None without a record."""
     record = run.calibration
-    verdicts = [
-        a.passed for c in gated(run) for s in c.samples[:1] for a in s.assertions if a.type == "rubric"
-    ]
+    firsts = [sample for case in gated(run) for sample in case.samples[:1]] if record else []
+    verdicts = [a.passed for sample in firsts for a in sample.assertions if a.type == "rubric"]
     if record is None or not verdicts:
         return None
     both, judge, human, neither = (record["confusion"][key] for key in CONFUSION)
@@ -4797,7 +4838,7 @@ def _result_case(where: str, value: object) -> CaseResult:
     found = read_fields(where, value, _RESULT_CASE_FIELDS, ("id", "sha256", "verdict", "samples"))
     for derived in ("pass_at_k", "pass_hat_k"):
         found.pop(derived, None)
-    if any(result.type == "rubric" for sample in found["samples"] for result in sample.assertions):
+    if "rubric" in [result.type for sample in found["samples"] for result in sample.assertions]:
         found["has_rubric"] = True
     return _with_verdict(where, CaseResult, found, "samples")
 
@@ -4829,7 +4870,7 @@ _RUN_FIELDS: Mapping[str, Field] = {
 def _check_whole(case: CaseResult) -> None:
     """A case of a complete run has every sample that it was asked for."""
     n = len(case.samples)
-    if any(sample.seed != seed for seed, sample in enumerate(case.samples)):
+    if [sample.seed for sample in case.samples] != list(range(n)):
         raise UsageError(f"case {quoted(case.id)}: samples: seeds must be 0, 1, 2 ... in a complete run")
     if n and (case.min_pass or 0) > n:
         raise UsageError(f"case {quoted(case.id)}: min_pass is {case.min_pass}, and it has {n} samples")
@@ -7577,7 +7618,8 @@ def cmd_gate(args: argparse.Namespace, world: World) -> int:
     documents = [gate_document(report) for report in reports]
     document = json_pages(documents[0] if len(documents) == 1 else documents)
     markdown = "\n".join(map(render_gate_markdown, reports))
-    outputs.deliver(world, render_gates(reports), document, render_gate_junit(reports), markdown)
+    junit = render_gate_junit(reports) if outputs.junit else ""  # a second for 100,000 cases
+    outputs.deliver(world, render_gates(reports), document, junit, markdown)
     if world.environ.get("GITHUB_ACTIONS") == "true":
         tell_actions(world, reports, markdown)
     return DECISION_EXITS[_worst(reports).decision]
