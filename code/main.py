@@ -87,6 +87,7 @@ import os
 import queue
 import random
 import re
+import select
 import shlex
 import signal
 import socket
@@ -5950,6 +5951,7 @@ def _lines_before(task: ScanTask) -> int:
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
+_LINE_BYTES = 2**16
 _T = TypeVar("_T")
 
 
@@ -6020,6 +6022,12 @@ class _Connection(http.client.HTTPConnection):
             raise socket.timeout("deadline")
         return left
 
+    def hurry(self) -> None:
+        """Lets the socket wait as long as the deadline does, to 20 ms: telling it is a system call."""
+        left = self.remaining_s()
+        if abs((self.sock.gettimeout() or 0) - left) > 0.02:
+            self.sock.settimeout(left)
+
     def _dial(self, address: tuple[str, int], *_: Any) -> socket.socket:
         """A connected socket; each address of the host gets its share of the time."""
         found = socket.getaddrinfo(*address, 0, socket.SOCK_STREAM)
@@ -6048,12 +6056,36 @@ class _Incoming(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         connection = self._connection
-        connection.sock.settimeout(connection.remaining_s())
+        connection.hurry()
         count = connection.sock.recv_into(buffer)
         connection.received += count
         if connection.received > connection.most:
             raise ProviderError("too_large", f"the reply is larger than {connection.most} bytes")
         return count
+
+
+class _Response(http.client.HTTPResponse):
+    """A reply whose head is read without the e-mail parser, which costs more than all else here."""
+
+    def begin(self) -> None:
+        status = http.client.CONTINUE
+        while 100 <= status < 200:
+            version, status, self.reason = self._read_status()  # type: ignore[attr-defined]
+            lines = [self.fp.readline(_LINE_BYTES)]
+            while lines[-1] not in (b"\r\n", b"\n"):
+                if len(lines) > 100 or not lines[-1].endswith(b"\n"):
+                    raise http.client.IncompleteRead(lines[-1])
+                lines.append(self.fp.readline(_LINE_BYTES))
+        pairs = (line.decode("latin-1").partition(":") for line in lines)
+        self.fields = {name.lower(): value.strip() for name, _, value in pairs}
+        size = self.fields.get("content-length", "")
+        self.status, self.chunk_left = status, None
+        self.chunked = self.fields.get("transfer-encoding", "").lower() == "chunked"
+        self.length = int(size) if size.isdecimal() and not self.chunked else None
+        if status in (http.client.NO_CONTENT, http.client.NOT_MODIFIED):
+            self.length = 0
+        ends = version != "HTTP/1.1" or "close" in self.fields.get("connection", "").lower()
+        self.will_close = ends or (self.length is None and not self.chunked)
 
 
 class HttpClient:
@@ -6103,13 +6135,9 @@ class HttpClient:
         with contextlib.suppress(IndexError):
             while True:
                 connection = route.idle.pop()
-                connection.sock.settimeout(0.0)
-                try:
-                    socket.socket.recv(connection.sock, 1, socket.MSG_PEEK)
-                except BlockingIOError:
-                    return connection
-                except OSError:
-                    pass
+                with contextlib.suppress(OSError, ValueError):  # select takes no handle above 1023
+                    if not select.select([connection.sock], [], [], 0)[0]:
+                        return connection
                 connection.close()
         return None
 
@@ -6130,20 +6158,19 @@ class HttpClient:
         if connection.sock is None:
             connection.connect()
         started, connection.most = self._clock(), HEADER_BYTES
-        connection.sock.settimeout(connection.remaining_s())
+        connection.hurry()
         connection.sock.sendall(request)
         incoming: Any = _Incoming(connection)
-        with http.client.HTTPResponse(incoming, method="POST") as response:
+        with _Response(incoming, method="POST") as response:
             response.begin()
             connection.most += 2 * self._max_bytes  # chunks come with their sizes
             fits = (response.length or 0) <= self._max_bytes
             data = response.read() if fits else b""
         latency_ms = (self._clock() - started) * 1000
-        headers = {name.lower(): value for name, value in response.msg.items()}
-        data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
+        data = _decompressed(data, response.fields.get("content-encoding", ""), self._max_bytes)
         if not fits or len(data) > self._max_bytes:
             raise ProviderError("too_large", f"the reply is larger than {self._max_bytes} bytes")
-        return RawReply(response.status, headers, data, latency_ms), not response.will_close
+        return RawReply(response.status, response.fields, data, latency_ms), not response.will_close
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
