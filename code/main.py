@@ -6227,7 +6227,7 @@ class RetryGate:
     def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
         self._lock, self._until = threading.Lock(), -math.inf
-        self._answered, self._failed = False, 0
+        self.answered, self._failed = False, 0
         self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def hold(self, until: float) -> None:
@@ -6252,11 +6252,11 @@ class RetryGate:
         with self._lock:
             self._under_way.discard(threading.get_ident())
             if error is None:
-                self._answered, self._failed = True, 0
+                self.answered, self._failed = True, 0
             elif error.kind != "stopped":
                 self._failed += 1
-                early = error.kind in HOPELESS_KINDS and not self._answered
-                hung = error.kind == "timeout" and not self._answered
+                early = error.kind in HOPELESS_KINDS and not self.answered
+                hung = error.kind == "timeout" and not self.answered
                 waited_for = 0 if hung else len(self._under_way)
                 if self._failed >= (4 if early or hung else 10) + waited_for:
                     self.ended_by = self.ended_by or error
@@ -6342,10 +6342,11 @@ class RunOptions(EndpointOptions):
 
 class Stop:
     """Why a run ends early, and the time on its clock when it must. The first reason counts; `event`
-    wakes the waiting. A `limit` is no failure of a run that is complete all the same."""
+    wakes the waiting. A `limit` is no failure of a run that is complete all the same. After a `cut`
+    not even the calls under way count any more."""
 
     def __init__(self) -> None:
-        self.event, self.until = threading.Event(), math.inf
+        self.event, self.until, self.cut = threading.Event(), math.inf, False
         self.reason: str | None = None
         self.exit_code, self.limit = EXIT_OK, False
 
@@ -6582,14 +6583,11 @@ def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
     return graded_sample(call.case, sample, reply, lane.tools)
 
 
-def run_calls(
-    calls: Sequence[Call], ask_one: Callable[[Call], Sample], workers: int, stop: Stop,
-    arrived: Callable[[Call, Sample], None],
-) -> None:  # fmt: skip
-    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come. After
-    a stop no new call starts, and those under way are waited for. A bug in a worker is raised here.
-    The threads are daemons, so that a second Ctrl-C need not wait for them."""
-    done: queue.SimpleQueue[tuple[Call, Sample] | BaseException | None] = queue.SimpleQueue()
+def run_calls(calls: Sequence[Call], take: Callable[[Call], object], workers: int, stop: Stop) -> None:
+    """Takes the calls in order on `workers` threads. After a stop no new call starts, and those under
+    way are waited for, unless it is `cut`. A bug in a worker is raised here. The threads are daemons,
+    so that neither a cut nor a second Ctrl-C need wait for them."""
+    done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     pending, lock = iter(calls), threading.Lock()
 
     def work() -> None:
@@ -6599,7 +6597,7 @@ def run_calls(
                     call = next(pending, None)
                 if call is None:
                     break
-                done.put((call, ask_one(call)))
+                take(call)
             done.put(None)
         except BaseException as error:  # noqa: BLE001  it is raised again in the main thread
             done.put(error)
@@ -6607,17 +6605,12 @@ def run_calls(
     running = min(workers, len(calls))
     for _ in range(running):
         threading.Thread(target=work, daemon=True).start()
-    while running:
-        try:
-            outcome = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
-        except queue.Empty:
-            continue
-        if isinstance(outcome, BaseException):
-            raise outcome
-        if outcome is None:
+    while running and not stop.cut:
+        with contextlib.suppress(queue.Empty):
+            bug = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
+            if bug is not None:
+                raise bug
             running -= 1
-        else:
-            arrived(*outcome)
 
 
 def _check_same(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], way_out: str) -> None:
@@ -6648,7 +6641,7 @@ class Journal:
         """The locked file. One that its last owner removed before we had the lock is made anew."""
         while True:
             with system_errors(f"{self.path}: cannot be written"):
-                file = open(self.path, "a+b")  # noqa: SIM115  it stays open and locked for the run
+                file = open(self.path, "ab")  # noqa: SIM115  it stays open and locked for the run
             if not _lock_file(file):
                 file.close()
                 raise UsageError(f"{self.out}: another run is writing it; wait, or name another --out")
@@ -6660,8 +6653,8 @@ class Journal:
     def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
         """The samples that a resumed run has already. Raises UsageError when there are some and
         nobody asked for them, or when they are of another run."""
-        self._file.seek(0)
-        whole, end, cut = self._file.read().rpartition(b"\n")
+        with system_errors(f"{self.path}: cannot be read"), open(self.path, "rb") as file:
+            whole, end, cut = file.read().rpartition(b"\n")
         if cut:
             self._file.truncate(len(whole + end))
         lines = placed(self.path, read_lines, whole.decode("utf-8", "replace"), _journal_line)
@@ -6778,27 +6771,28 @@ def interruptible(world: World, stop: Stop) -> Iterator[None]:
 def limits(
     options: RunOptions, session: Session, fail_fast: Collection[str]
 ) -> Callable[[Case, Sample], None]:
-    """What looks at every sample, in the worker that got it and before it asks for another, and stops
-    the run at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`."""
-    stop, limit, spent, lock = session.stop, options.max_cost_usd, Decimal(0), threading.Lock()
+    """What looks at one sample after the other, before its worker asks for another, and stops the run
+    at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`. An endpoint that
+    hung from the start loses nothing with the calls under way (a program would go on alone)."""
+    stop, limit, spent = session.stop, options.max_cost_usd, Decimal(0)
 
     def look(case: Case, sample: Sample) -> None:
         nonlocal spent
         hopeless = session.gate.ended_by
-        with lock:
-            if hopeless is not None:
-                stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
-            if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
-                stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
-            if limit is not None and sample.output is not None:
-                if sample.cost_usd is None:
-                    stop("a call's cost is unknown, so --max-cost-usd cannot be held")
-                for cost in (sample.cost_usd, sample.judge_cost_usd):
-                    spent += Decimal(repr(cost or 0.0))
-                if spent >= Decimal(repr(limit)):
-                    stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
-            if case.id in fail_fast and sample.verdict == FAIL:
-                stop(f"--fail-fast: critical case {printable(case.id)} regressed")
+        if hopeless is not None:
+            stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
+            stop.cut = hopeless.kind == "timeout" and not (session.gate.answered or options.exec)
+        if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
+            stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
+        if limit is not None and sample.output is not None:
+            if sample.cost_usd is None:
+                stop("a call's cost is unknown, so --max-cost-usd cannot be held")
+            for cost in (sample.cost_usd, sample.judge_cost_usd):
+                spent += Decimal(repr(cost or 0.0))
+            if spent >= Decimal(repr(limit)):
+                stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
+        if case.id in fail_fast and sample.verdict == FAIL:
+            stop(f"--fail-fast: critical case {printable(case.id)} regressed")
 
     return look
 
@@ -6810,30 +6804,27 @@ def execute(
     calls = plan_calls(suite, len(lanes), options.samples, critical_first=options.fail_fast)
     missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
     progress, look = Progress(session.world, len(missing), options.quiet), limits(options, session, fail_fast)
+    keeping = threading.Lock()
 
-    writing = threading.Lock()
-
-    def ask_one(call: Call) -> Sample:
+    def take(call: Call) -> None:
         lane = lanes[call.lane]
-        sample = ask(call, suite, lane)
-        look(call.case, sample)
+        sample = kept = ask(call, suite, lane)
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
-            sample = sample._replace(output=None, assertions=results)
-        if lane.journal is not None and not (sample.error and sample.error[0] == "stopped"):
-            with writing:  # before this worker asks again: what is paid for is kept
-                lane.journal.add(call.case.id, sample)
-        return sample
-
-    def arrived(call: Call, sample: Sample) -> None:
-        if sample.error is not None and sample.error[0] == "stopped":
-            return
-        lanes[call.lane].samples[call.case.id, call.seed] = sample
-        progress.add(sample.error is not None)
+            kept = sample._replace(output=None, assertions=results)
+        with keeping:  # before this worker asks again: what is paid for is kept
+            if session.stop.cut:
+                return
+            if not (sample.error and sample.error[0] == "stopped"):
+                if lane.journal is not None:
+                    lane.journal.add(call.case.id, kept)
+                lane.samples[call.case.id, call.seed] = kept
+                progress.add(kept.error is not None)
+            look(call.case, sample)
 
     with interruptible(session.world, session.stop):
         try:
-            run_calls(missing, ask_one, options.jobs, session.stop, arrived)
+            run_calls(missing, take, options.jobs, session.stop)
         finally:
             progress.finish()
 

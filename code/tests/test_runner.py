@@ -59,7 +59,7 @@ class OrderTest(RunTestCase):
         calls = m.plan_calls(m.load_suite(self.suite()), 1, 1)
         for bug in (ZeroDivisionError("bug"), SystemExit(0)):
             with self.subTest(bug=bug), self.assertRaises(type(bug)):
-                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop(), mock.Mock())
+                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop())
 
 
 class OutageTest(RunTestCase):
@@ -183,7 +183,7 @@ class WorkerTest(unittest.TestCase):
         calls: list[Any] = [mock.Mock(seed=seed) for seed in range(9)]
         arrived: list[Any] = []
 
-        def ask(call: Any) -> Any:
+        def take(call: Any) -> None:
             if call.seed == 1:
                 started.set()
                 free.wait(5)
@@ -191,9 +191,9 @@ class WorkerTest(unittest.TestCase):
                 started.wait(5)
                 stop("enough")
                 free.set()
-            return call.seed
+            arrived.append(call.seed)
 
-        m.run_calls(calls, ask, 2, stop, lambda call, sample: arrived.append(sample))
+        m.run_calls(calls, take, 2, stop)
         self.assertEqual(sorted(arrived), [0, 1])
 
 
