@@ -488,14 +488,7 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     if not text.strip(" \t\r\n"):
         raise JsonError("empty text where JSON was expected")
     try:
-        return json.loads(
-            text,
-            strict=not lenient_strings,
-            parse_int=functools.partial(_json_number, int),
-            parse_float=functools.partial(_json_number, Decimal if decimals else float),
-            parse_constant=_refuse_json_constant,
-            object_pairs_hook=_json_object,
-        )
+        return _decoder(decimals, not lenient_strings, len(text) <= MAX_JSON_DIGITS).decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise JsonError(f"not JSON at {where}: {error.msg}") from None
@@ -517,12 +510,23 @@ def sha256_of(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
 
 
+@functools.cache
+def _decoder(decimals: bool, strict: bool, short: bool) -> json.JSONDecoder:
+    """Made once a kind; a short text holds no number that is too long, and int is quick unless wrapped."""
+    return json.JSONDecoder(
+        strict=strict,
+        parse_int=int if short else functools.partial(_json_number, int),
+        parse_float=functools.partial(_json_number, Decimal if decimals else float),
+        parse_constant=_refuse_json_constant,
+        object_pairs_hook=_json_object,
+    )
+
+
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise JsonError(f"duplicate key {key[:60]!r}")
-        found[key] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise JsonError(f"duplicate key {twice[:60]!r}")
     return found
 
 
@@ -560,7 +564,7 @@ def printable(text: str) -> str:
     >>> printable("red\\x1b[31m\\nnext")
     'red\\\\x1b[31m\\\\nnext'
     """
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -2517,10 +2521,11 @@ def read_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float,
     secrets: Collection[str] = (),
 ) -> Reply:  # fmt: skip
-    """The answer in an HTTP reply; ProviderError for everything else. A content filter is an outcome
-    of the case, whether it met the answer (a finish reason) or the prompt (an error): `filtered`."""
+    """The answer in an HTTP reply, header names in lower case; ProviderError for everything else. A
+    content filter is an outcome of the case, whether it met the answer (a finish reason) or the prompt
+    (an error): `filtered`."""
     try:
-        reply = _read(status, {k.lower(): v for k, v in headers.items()}, body, now_epoch)
+        reply = _read(status, headers, body, now_epoch)
     except ProviderError as error:
         message = one_line(error.message, secrets)
         raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s) from None
@@ -5952,6 +5957,7 @@ MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
 _LINE_BYTES = 2**16
+_STATUS = re.compile(rb"HTTP/1\.([01]) +([1-9]\d\d)\b")
 _T = TypeVar("_T")
 
 
@@ -6068,24 +6074,29 @@ class _Response(http.client.HTTPResponse):
     """A reply whose head is read without the e-mail parser, which costs more than all else here."""
 
     def begin(self) -> None:
-        status = http.client.CONTINUE
-        while 100 <= status < 200:
-            version, status, self.reason = self._read_status()  # type: ignore[attr-defined]
-            lines = [self.fp.readline(_LINE_BYTES)]
-            while lines[-1] not in (b"\r\n", b"\n"):
-                if len(lines) > 100 or not lines[-1].endswith(b"\n"):
-                    raise http.client.IncompleteRead(lines[-1])
-                lines.append(self.fp.readline(_LINE_BYTES))
+        self.status = http.client.CONTINUE
+        while self.status < http.client.OK:
+            start = _STATUS.match(self._line())
+            lines = list(itertools.islice(iter(self._line, b""), 101)) if start else []
+            if not start or len(lines) > 100:
+                raise http.client.BadStatusLine("")
+            old, self.status = start[1] == b"0", int(start[2])
         pairs = (line.decode("latin-1").partition(":") for line in lines)
         self.fields = {name.lower(): value.strip() for name, _, value in pairs}
-        size = self.fields.get("content-length", "")
-        self.status, self.chunk_left = status, None
+        size, self.chunk_left = self.fields.get("content-length", ""), None
         self.chunked = self.fields.get("transfer-encoding", "").lower() == "chunked"
-        self.length = int(size) if size.isdecimal() and not self.chunked else None
-        if status in (http.client.NO_CONTENT, http.client.NOT_MODIFIED):
-            self.length = 0
-        ends = version != "HTTP/1.1" or "close" in self.fields.get("connection", "").lower()
+        empty = self.status in (http.client.NO_CONTENT, http.client.NOT_MODIFIED)
+        self.length = 0 if empty else int(size) if size.isdecimal() and not self.chunked else None
+        ends = old or "close" in self.fields.get("connection", "").lower()
         self.will_close = ends or (self.length is None and not self.chunked)
+
+    def _line(self) -> bytes:
+        line = self.fp.readline(_LINE_BYTES)
+        if not line:
+            raise ConnectionResetError("closed before the head of a reply was whole")
+        if len(line) == _LINE_BYTES:
+            raise http.client.LineTooLong("head")
+        return line.rstrip(b"\r\n")
 
 
 class HttpClient:
@@ -6832,11 +6843,11 @@ def execute(
 def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ...]:
     """The lane's samples by case, in suite order and seed order whatever order they came in."""
     results = []
+    shared = [entry.name for entry in dataclasses.fields(CaseResult) if hasattr(suite.cases[0], entry.name)]
     for case in suite.cases:
         keys = [(case.id, seed) for seed in range(case.samples or samples)]
         found = tuple(lane.samples[key] for key in keys if key in lane.samples)
-        fields = (entry.name for entry in dataclasses.fields(CaseResult) if hasattr(case, entry.name))
-        kept = {name: getattr(case, name) for name in fields}
+        kept = {name: getattr(case, name) for name in shared}
         results.append(CaseResult(**{**kept, "samples": found, "asked_sha256": asked_sha256(suite, case)}))
     return tuple(results)
 
@@ -7502,8 +7513,8 @@ def _estimate(suite: Suite, options: RunOptions) -> Iterator[str]:
 
 def _falls_short(run: Run, least: Fraction | int = 0) -> bool:
     """Whether calls were not answered, or fewer than the least share of cases passed."""
-    found = summarise(run)
-    return bool(run.incomplete or found.sample_errors or found.passed < least * found.cases)
+    verdicts = [case.verdict for case in gated(run)]
+    return bool(run.incomplete or ERROR in verdicts or verdicts.count(PASS) < least * len(verdicts))
 
 
 def resume_command(options: RunOptions) -> str:
