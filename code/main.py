@@ -2833,9 +2833,12 @@ def gated(run: Run) -> list[CaseResult]:
     return [case for case in run.cases if case.skip is None and not case.golden]
 
 
+_fraction_of = functools.lru_cache(maxsize=1024)(Fraction)  # one object: equal to itself at once
+
+
 def pass_rate(case: CaseResult) -> Fraction:
     """pass@1: passing samples over all samples, one without an answer counting as not passed."""
-    return Fraction(case.passes, len(case.samples))
+    return _fraction_of(case.passes, len(case.samples))
 
 
 def mean(counts: Mapping[Fraction, int]) -> Fraction:
@@ -4556,7 +4559,7 @@ def json_pages(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, (Decimal, Fraction)) else value
+    return float(value) if type(value) in (Decimal, Fraction) else value
 
 
 def _known(record: Any) -> dict[str, Any]:
@@ -5774,15 +5777,17 @@ def git(world: World, *words: str) -> str | None:
 
 def environment(world: World) -> dict[str, Any]:
     """Where and with what a run was made; no value of a secret."""
-    status = git(world, "status", "--porcelain", "--untracked-files=no")
+    flags = ("--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no")
+    status = git(world, "status", *flags)
+    commit = re.search("(?m)^# branch.oid ([0-9a-f]+)$", status or "")
     run = [world.environ.get(key, "") for key in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
     return {
         "minieval": __version__,
         "source_sha256": file_sha256(__file__),
         "python": platform.python_version(),
         "system": platform.system(),
-        "git_commit": git(world, "rev-parse", "HEAD"),
-        "git_dirty": None if status is None else bool(status),
+        "git_commit": commit and commit[1],
+        "git_dirty": None if status is None else bool(re.search("(?m)^[^#]", status)),
         "ci_run": "{}/{}/actions/runs/{}".format(*run) if all(run) else None,
     }
 
@@ -6652,7 +6657,7 @@ class Journal:
         """The locked file. One that its last owner removed before we had the lock is made anew."""
         while True:
             with system_errors(f"{self.path}: cannot be written"):
-                file = open(self.path, "ab")  # noqa: SIM115  it stays open and locked for the run
+                file = open(self.path, "ab", 0)  # noqa: SIM115  it stays open and locked for the run
             if not _lock_file(file):
                 file.close()
                 raise UsageError(f"{self.out}: another run is writing it; wait, or name another --out")
@@ -6685,13 +6690,14 @@ class Journal:
         return found
 
     def add(self, case: str, sample: Sample) -> None:
-        """Appends one sample and hands it to the system, so that a killed process keeps it."""
+        """Appends one sample, from any thread, and the system has it: a killed process loses none."""
         self._write({"case": case, "sample": sample_document(sample)})
 
     def _write(self, document: Mapping[str, Any]) -> None:
+        data = json_line(document).encode("utf-8") + b"\n"
         with system_errors(f"{self.path}: cannot be written"):
-            self._file.write(json_line(document).encode("utf-8") + b"\n")
-            self._file.flush()
+            while data:  # in one piece, so that threads need no lock, unless the disk is full
+                data = data[self._file.write(data) :]
 
     def close(self, remove: bool) -> None:
         """Ends the journal; `remove` when the results file stands."""
@@ -6823,12 +6829,13 @@ def execute(
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
             kept = sample._replace(output=None, assertions=results)
-        with keeping:  # before this worker asks again: what is paid for is kept
+        stopped = sample.error is not None and sample.error[0] == "stopped"
+        if lane.journal is not None and not (stopped or session.stop.cut):
+            lane.journal.add(call.case.id, kept)  # before this worker asks again: it is paid for
+        with keeping:
             if session.stop.cut:
                 return
-            if not (sample.error and sample.error[0] == "stopped"):
-                if lane.journal is not None:
-                    lane.journal.add(call.case.id, kept)
+            if not stopped:
                 lane.samples[call.case.id, call.seed] = kept
                 progress.add(kept.error is not None)
             look(call.case, sample)
