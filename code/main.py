@@ -5962,7 +5962,6 @@ MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
 _LINE_BYTES = 2**16
-_STATUS = re.compile(rb"HTTP/1\.([01]) +([1-9]\d\d)\b")
 _T = TypeVar("_T")
 
 
@@ -6054,13 +6053,10 @@ class _TlsConnection(_Connection, http.client.HTTPSConnection):
 
 
 class _Incoming(io.RawIOBase):
-    """What http.client takes for the socket of one reply: bounded in time and in size."""
+    """What comes over a connection: bounded in time and in size."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self)
 
     def readable(self) -> bool:
         return True
@@ -6070,38 +6066,8 @@ class _Incoming(io.RawIOBase):
         connection.hurry()
         count = connection.sock.recv_into(buffer)
         connection.received += count
-        if connection.received > connection.most:
-            raise ProviderError("too_large", f"the reply is larger than {connection.most} bytes")
+        _bound(connection.received, connection.most)
         return count
-
-
-class _Response(http.client.HTTPResponse):
-    """A reply whose head is read without the e-mail parser, which costs more than all else here."""
-
-    def begin(self) -> None:
-        self.status = http.client.CONTINUE
-        while self.status < http.client.OK:
-            start = _STATUS.match(self._line())
-            lines = list(itertools.islice(iter(self._line, b""), 101)) if start else []
-            if not start or len(lines) > 100:
-                raise http.client.BadStatusLine("")
-            old, self.status = start[1] == b"0", int(start[2])
-        pairs = (line.decode("latin-1").partition(":") for line in lines)
-        self.fields = {name.lower(): value.strip() for name, _, value in pairs}
-        size, self.chunk_left = self.fields.get("content-length", ""), None
-        self.chunked = self.fields.get("transfer-encoding", "").lower() == "chunked"
-        empty = self.status in (http.client.NO_CONTENT, http.client.NOT_MODIFIED)
-        self.length = 0 if empty else int(size) if size.isdecimal() and not self.chunked else None
-        ends = old or "close" in self.fields.get("connection", "").lower()
-        self.will_close = ends or (self.length is None and not self.chunked)
-
-    def _line(self) -> bytes:
-        line = self.fp.readline(_LINE_BYTES)
-        if not line:
-            raise ConnectionResetError("closed before the head of a reply was whole")
-        if len(line) == _LINE_BYTES:
-            raise http.client.LineTooLong("head")
-        return line.rstrip(b"\r\n")
 
 
 class HttpClient:
@@ -6176,17 +6142,15 @@ class HttpClient:
         started, connection.most = self._clock(), HEADER_BYTES
         connection.hurry()
         connection.sock.sendall(request)
-        incoming: Any = _Incoming(connection)
-        with _Response(incoming, method="POST") as response:
-            response.begin()
-            connection.most += 2 * self._max_bytes  # chunks come with their sizes
-            fits = (response.length or 0) <= self._max_bytes
-            data = response.read() if fits else b""
+        stream: Any = io.BufferedReader(_Incoming(connection))  # type: ignore[arg-type,unused-ignore]
+        version, status, headers = _read_head(stream)
+        connection.most += 2 * self._max_bytes  # chunks come with their sizes
+        data, ended = _read_body(stream, status, headers, self._max_bytes)
         latency_ms = (self._clock() - started) * 1000
-        data = _decompressed(data, response.fields.get("content-encoding", ""), self._max_bytes)
-        if not fits or len(data) > self._max_bytes:
-            raise ProviderError("too_large", f"the reply is larger than {self._max_bytes} bytes")
-        return RawReply(response.status, response.fields, data, latency_ms), not response.will_close
+        data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
+        _bound(len(data), self._max_bytes)
+        keep = ended and version > b"0" and "close" not in headers.get("connection", "").lower()
+        return RawReply(status, headers, data, latency_ms), keep
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -6198,6 +6162,57 @@ def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> by
             raise ProviderError("bad_request", f"header {quoted(name)} cannot be sent (hidden)")
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1") + body
+
+
+def _line(stream: IO[bytes]) -> bytes:
+    """A line of the reply's frame, without its end."""
+    line = stream.readline(_LINE_BYTES)
+    if not line:
+        raise ConnectionResetError("closed before the reply was whole")
+    if len(line) == _LINE_BYTES:
+        raise http.client.LineTooLong("header")
+    return line.rstrip(b"\r\n")
+
+
+def _read_head(stream: IO[bytes]) -> tuple[bytes, int, dict[str, str]]:
+    """Minor version, status and headers of the reply after any 100-continue. http.client would read
+    them by the e-mail parser, which costs more than the rest of the exchange."""
+    while True:
+        start = re.match(rb"HTTP/1\.([01]) +([1-9]\d\d)\b", _line(stream))
+        lines = list(itertools.islice(iter(lambda: _line(stream), b""), 101)) if start else []
+        if not start or len(lines) > 100:
+            raise http.client.BadStatusLine("")
+        if start[2] >= b"200":
+            break
+    pairs = (line.decode("latin-1").partition(":") for line in lines)
+    return start[1], int(start[2]), {name.lower(): value.strip() for name, _, value in pairs}
+
+
+def _read_body(stream: IO[bytes], status: int, headers: Mapping[str, str], most: int) -> tuple[bytes, bool]:
+    """The whole body, and whether it ends without the connection."""
+    size = "0" if status in (204, 304) else headers.get("content-length", "")
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return (_read_bytes(stream, int(size), most), True) if size.isdecimal() else (stream.read(), False)
+    pieces = []
+    while count := int(_line(stream).partition(b";")[0], 16):  # a read of less than 0 fails, too
+        pieces.append(_read_bytes(stream, count, most))
+        _line(stream)
+    while stream.readline(_LINE_BYTES).rstrip(b"\r\n"):
+        pass  # trailers
+    return b"".join(pieces), True
+
+
+def _read_bytes(stream: IO[bytes], count: int, most: int) -> bytes:
+    _bound(count, most)
+    data = stream.read(count)
+    if len(data) < count:
+        raise http.client.IncompleteRead(data)
+    return data
+
+
+def _bound(count: int, most: int) -> None:
+    if count > most:
+        raise ProviderError("too_large", f"the reply is larger than {most} bytes")
 
 
 def _decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:
@@ -6419,7 +6434,7 @@ class Session:
 
 class OpenAIChatProvider:
     """Asks one model of an OpenAI-compatible endpoint, from any thread. The suite's `request` goes into
-    the body as it is; a default that a 400 names is not sent again, and is `dropped`."""
+    the body as it is, but for its nulls; a default that a 400 names is not sent again, and is `dropped`."""
 
     def __init__(
         self, session: Session, flag: str, url: str | None, model: str, request: Mapping[str, Any],
@@ -6429,19 +6444,15 @@ class OpenAIChatProvider:
             raise UsageError(f"{flag} is needed to ask {quoted(model)}")
         base = placed(flag, normal_base_url, url)
         self._session, self._base, self._model, self._strip = session, base, model, strip
-        self._given, self.endpoint = request, base.shown
+        self._defaults, self.endpoint = {*REQUEST_DEFAULTS, "seed"} - request.keys(), base.shown
+        sent = {**REQUEST_DEFAULTS, "seed": 0, **request}
+        self.request = {key: value for key, value in sent.items() if value is not None}
         self._secrets = (*session.secrets, *base.secrets)
         self.dropped: tuple[str, ...] = ()
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", **session.headers}
         self._headers["User-Agent"] = f"minieval/{__version__}"
         if base.basic_auth:
             self._headers["Authorization"] = base.basic_auth
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The parameters as they are sent, for the results file; a null of the suite sends nothing."""
-        sent = {**REQUEST_DEFAULTS, "seed": 0, **self._given}
-        return {key: value for key, value in sent.items() if value is not None and key not in self.dropped}
 
     def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
         """Raises ProviderError when no answer came."""
@@ -6460,7 +6471,7 @@ class OpenAIChatProvider:
         session, world = self._session, self._session.world
         while True:
             body = {**self.request, "model": self._model, "messages": messages}
-            defaults = [key for key in body if key in (*REQUEST_DEFAULTS, "seed") and key not in self._given]
+            defaults = self._defaults & body.keys()
             if "seed" in defaults:
                 body["seed"] = seed
             data, left_s = json.dumps(body).encode("ascii"), max(deadline - world.clock(), 0.001)
@@ -6473,6 +6484,7 @@ class OpenAIChatProvider:
                 if name is None:
                     raise
                 self.dropped = tuple(sorted({*self.dropped, name}))
+                self.request = {key: value for key, value in self.request.items() if key != name}
 
 
 class ExecProvider:
