@@ -5961,7 +5961,8 @@ def _lines_before(task: ScanTask) -> int:
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
-_LINE_BYTES = 2**16
+_LINE = re.compile(rb"\n")
+_HEAD = re.compile(rb"\n\r?\n|\A(?!HTTP|H?T?T?\Z)")  # or what begins like no reply, at once
 _T = TypeVar("_T")
 
 
@@ -6033,9 +6034,9 @@ class _Connection(http.client.HTTPConnection):
         return left
 
     def hurry(self) -> None:
-        """Lets the socket wait as long as the deadline does, to 20 ms: telling it is a system call."""
+        """Lets the socket wait as long as the deadline does, to 1 %: telling it is a system call."""
         left = self.remaining_s()
-        if abs((self.sock.gettimeout() or 0) - left) > 0.02:
+        if abs((self.sock.gettimeout() or 0) - left) > left / 100:
             self.sock.settimeout(left)
 
     def _dial(self, address: tuple[str, int], *_: Any) -> socket.socket:
@@ -6052,22 +6053,36 @@ class _TlsConnection(_Connection, http.client.HTTPSConnection):
     """The same over verified TLS."""
 
 
-class _Incoming(io.RawIOBase):
-    """What comes over a connection: bounded in time and in size."""
+class _Incoming:
+    """What comes over a connection: bounded in time and in size. `data` is not taken yet."""
 
     def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
+        self._connection, self.data = connection, bytearray()
 
-    def readable(self) -> bool:
-        return True
+    def more(self) -> int:
+        """How many bytes have come; 0 when no more will."""
+        self._connection.hurry()
+        piece = self._connection.sock.recv(2**16)
+        self._connection.received += len(piece)
+        _bound(self._connection.received, self._connection.most)
+        self.data += piece
+        return len(piece)
 
-    def readinto(self, buffer: Any) -> int:
-        connection = self._connection
-        connection.hurry()
-        count = connection.sock.recv_into(buffer)
-        connection.received += count
-        _bound(connection.received, connection.most)
-        return count
+    def take(self, count: int) -> bytes:
+        """Exactly so many bytes."""
+        while len(self.data) < count:
+            if not self.more():
+                raise http.client.IncompleteRead(b"")
+        taken = bytes(self.data[:count])
+        del self.data[:count]
+        return taken
+
+    def until(self, end: re.Pattern[bytes]) -> bytes:
+        """What comes up to where the pattern's match ends."""
+        while not (found := end.search(self.data)):
+            if not self.more():
+                raise ConnectionResetError("closed before the reply was whole")
+        return self.take(found.end())
 
 
 class HttpClient:
@@ -6142,14 +6157,16 @@ class HttpClient:
         started, connection.most = self._clock(), HEADER_BYTES
         connection.hurry()
         connection.sock.sendall(request)
-        stream: Any = io.BufferedReader(_Incoming(connection))  # type: ignore[arg-type,unused-ignore]
-        version, status, headers = _read_head(stream)
+        incoming = _Incoming(connection)
+        old, status, headers = _read_head(incoming)
         connection.most += 2 * self._max_bytes  # chunks come with their sizes
-        data, ended = _read_body(stream, status, headers, self._max_bytes)
+        data, ended = _read_body(incoming, status, headers, self._max_bytes)
         latency_ms = (self._clock() - started) * 1000
         data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
         _bound(len(data), self._max_bytes)
-        keep = ended and version > b"0" and "close" not in headers.get("connection", "").lower()
+        keep = (
+            ended and not old and not incoming.data and "close" not in headers.get("connection", "").lower()
+        )
         return RawReply(status, headers, data, latency_ms), keep
 
 
@@ -6164,55 +6181,42 @@ def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> by
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1") + body
 
 
-def _line(stream: IO[bytes]) -> bytes:
-    """A line of the reply's frame, without its end."""
-    line = stream.readline(_LINE_BYTES)
-    if not line:
-        raise ConnectionResetError("closed before the reply was whole")
-    if len(line) == _LINE_BYTES:
-        raise http.client.LineTooLong("header")
-    return line.rstrip(b"\r\n")
-
-
-def _read_head(stream: IO[bytes]) -> tuple[bytes, int, dict[str, str]]:
-    """Minor version, status and headers of the reply after any 100-continue. http.client would read
-    them by the e-mail parser, which costs more than the rest of the exchange."""
-    while True:
-        start = re.match(rb"HTTP/1\.([01]) +([1-9]\d\d)\b", _line(stream))
-        lines = list(itertools.islice(iter(lambda: _line(stream), b""), 101)) if start else []
-        if not start or len(lines) > 100:
+def _read_head(incoming: _Incoming) -> tuple[bool, int, dict[str, str]]:
+    """Whether it is HTTP/1.0, status and headers of a reply, after any 100-continue. http.client would
+    read them by the e-mail parser, which costs more than the rest of the exchange."""
+    status = 100
+    while status < 200:
+        head = incoming.until(_HEAD).decode("latin-1")
+        start = re.match(r"HTTP/1\.([01]) +([1-9]\d\d)\b", head)
+        if not start:
             raise http.client.BadStatusLine("")
-        if start[2] >= b"200":
-            break
-    pairs = (line.decode("latin-1").partition(":") for line in lines)
-    return start[1], int(start[2]), {name.lower(): value.strip() for name, _, value in pairs}
+        status, old = int(start[2]), start[1] == "0"
+    pairs = re.findall(r"(?m)^([^:\n]+):(.*)$", head)
+    return old, status, {name.lower(): value.strip() for name, value in pairs}
 
 
-def _read_body(stream: IO[bytes], status: int, headers: Mapping[str, str], most: int) -> tuple[bytes, bool]:
-    """The whole body, and whether it ends without the connection."""
+def _read_body(incoming: _Incoming, status: int, headers: Mapping[str, str], most: int) -> tuple[bytes, bool]:
+    """The whole body, and whether it ended without the connection."""
     size = "0" if status in (204, 304) else headers.get("content-length", "")
-    if headers.get("transfer-encoding", "").lower() != "chunked":
-        return (_read_bytes(stream, int(size), most), True) if size.isdecimal() else (stream.read(), False)
     pieces = []
-    while count := int(_line(stream).partition(b";")[0], 16):  # a read of less than 0 fails, too
-        pieces.append(_read_bytes(stream, count, most))
-        _line(stream)
-    while stream.readline(_LINE_BYTES).rstrip(b"\r\n"):
-        pass  # trailers
-    return b"".join(pieces), True
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        size = "0"
+        while count := abs(int(incoming.until(_LINE).partition(b";")[0], 16)):
+            pieces.append(incoming.take(_bound(count, most)))
+            incoming.until(_LINE)
+        while incoming.until(_LINE).strip():
+            pass  # trailers
+    elif not size.isdecimal():
+        while incoming.more():
+            pass
+        return bytes(incoming.data), False
+    return b"".join(pieces) + incoming.take(_bound(int(size), most)), True
 
 
-def _read_bytes(stream: IO[bytes], count: int, most: int) -> bytes:
-    _bound(count, most)
-    data = stream.read(count)
-    if len(data) < count:
-        raise http.client.IncompleteRead(data)
-    return data
-
-
-def _bound(count: int, most: int) -> None:
+def _bound(count: int, most: int) -> int:
     if count > most:
         raise ProviderError("too_large", f"the reply is larger than {most} bytes")
+    return count
 
 
 def _decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:
