@@ -355,6 +355,17 @@ class Faults(HttpTest):
             with self.subTest(data=data):
                 self.assertIn("cut", self.fails("connection", self.serve(last(data))).message)
 
+    def test_a_reply_is_read_whatever_pieces_it_comes_in(self) -> None:
+        chunks = b'Transfer-Encoding: Chunked\r\n\r\n1;x=y\r\n{\r\n0A\r\n"a":"\r\n\r\n"\r\n1 \r\n}\r\n'
+        chunks += b"0\r\nA: b\r\n\r\n"
+        sized = b'CONTENT-LENGTH:  12\r\nA: b: c\r\n d\r\n\r\n{"a":"\r\n\r\n"}'
+        for fields in (chunks, sized, sized.replace(b"\r\n", b"\n", 4)):
+            for head in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 200\r\n"):
+                server, client = self.serve(drip(head + fields, 0.0), head + fields), self.client()
+                for _ in range(2):
+                    self.assertEqual(self.post(server, client).body, b'{"a":"\r\n\r\n"}')
+                self.assertEqual(server.connections, 1)
+
     def test_a_refused_or_unresolved_host_is_named(self) -> None:
         server = self.serve()
         server.close()
