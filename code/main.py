@@ -85,6 +85,7 @@ import math
 import os
 import random
 import re
+import select
 import socket
 import ssl
 import stat
@@ -477,14 +478,7 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     if not text.strip(" \t\r\n"):
         raise JsonError("empty text where JSON was expected")
     try:
-        return json.loads(
-            text,
-            strict=not lenient_strings,
-            parse_int=functools.partial(_json_number, int),
-            parse_float=functools.partial(_json_number, Decimal if decimals else float),
-            parse_constant=_refuse_json_constant,
-            object_pairs_hook=_json_object,
-        )
+        return _decoder(decimals, not lenient_strings, len(text) <= MAX_JSON_DIGITS).decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise JsonError(f"not JSON at {where}: {error.msg}") from None
@@ -504,6 +498,18 @@ def sha256_of(value: Any) -> str:
     '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
     """
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+
+
+@functools.cache
+def _decoder(decimals: bool, strict: bool, short: bool) -> json.JSONDecoder:
+    """Made once a kind; a short text holds no number that is too long, and int is quick unless wrapped."""
+    return json.JSONDecoder(
+        strict=strict,
+        parse_int=int if short else functools.partial(_json_number, int),
+        parse_float=functools.partial(_json_number, Decimal if decimals else float),
+        parse_constant=_refuse_json_constant,
+        object_pairs_hook=_json_object,
+    )
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -548,7 +554,7 @@ def printable(text: str) -> str:
     >>> printable("red\\x1b[31m\\nnext")
     'red\\\\x1b[31m\\\\nnext'
     """
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -2520,10 +2526,11 @@ def read_reply(
     status: int, headers: Mapping[str, str], body: bytes, *, now_epoch: float,
     secrets: Collection[str] = (),
 ) -> Reply:  # fmt: skip
-    """The answer in an HTTP reply; ProviderError for everything else. A content filter is an outcome
-    of the case, whether it met the answer (a finish reason) or the prompt (an error): `filtered`."""
+    """The answer in an HTTP reply, header names in lower case; ProviderError for everything else. A
+    content filter is an outcome of the case, whether it met the answer (a finish reason) or the prompt
+    (an error): `filtered`."""
     try:
-        reply = _read(status, {k.lower(): v for k, v in headers.items()}, body, now_epoch)
+        reply = _read(status, headers, body, now_epoch)
     except ProviderError as error:
         message = one_line(error.message, secrets)
         raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s) from None
@@ -4582,7 +4589,7 @@ def json_pages(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, (Decimal, Fraction)) else value
+    return float(value) if type(value) in (Decimal, Fraction) else value
 
 
 def _known(record: Any) -> dict[str, Any]:
@@ -5798,15 +5805,17 @@ def git(world: World, *words: str) -> str | None:
 
 def environment(world: World) -> dict[str, Any]:
     """Where and with what a run was made; no value of a secret."""
-    status = git(world, "status", "--porcelain", "--untracked-files=no")
+    flags = ("--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no")
+    status = git(world, "status", *flags)
+    commit = re.search("(?m)^# branch.oid ([0-9a-f]+)$", status or "")
     run = [world.environ.get(key, "") for key in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
     return {
         "minieval": __version__,
         "source_sha256": file_sha256(__file__),
         "python": platform.python_version(),
         "system": platform.system(),
-        "git_commit": git(world, "rev-parse", "HEAD"),
-        "git_dirty": None if status is None else bool(status),
+        "git_commit": commit and commit[1],
+        "git_dirty": None if status is None else bool(re.search("(?m)^[^#]", status)),
         "ci_run": "{}/{}/actions/runs/{}".format(*run) if all(run) else None,
     }
 
@@ -5980,6 +5989,8 @@ def _lines_before(task: ScanTask) -> int:
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
+_LINE = re.compile(rb"\n")
+_HEAD = re.compile(rb"\n\r?\n|\A(?!HTTP|H?T?T?\Z)")  # or what begins like no reply, at once
 _T = TypeVar("_T")
 
 
@@ -6050,6 +6061,12 @@ class _Connection(http.client.HTTPConnection):
             raise socket.timeout("deadline")
         return left
 
+    def hurry(self) -> None:
+        """Lets the socket wait as long as the deadline does, to 1 %: telling it is a system call."""
+        left = self.remaining_s()
+        if abs((self.sock.gettimeout() or 0) - left) > left / 100:
+            self.sock.settimeout(left)
+
     def _dial(self, address: tuple[str, int], *_: Any) -> socket.socket:
         """A connected socket; each address of the host gets its share of the time."""
         found = socket.getaddrinfo(*address, 0, socket.SOCK_STREAM)
@@ -6064,26 +6081,36 @@ class _TlsConnection(_Connection, http.client.HTTPSConnection):
     """The same over verified TLS."""
 
 
-class _Incoming(io.RawIOBase):
-    """What http.client takes for the socket of one reply: bounded in time and in size."""
+class _Incoming:
+    """What comes over a connection: bounded in time and in size. `data` is not taken yet."""
 
     def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
+        self._connection, self.data = connection, bytearray()
 
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self)
+    def more(self) -> int:
+        """How many bytes have come; 0 when no more will."""
+        self._connection.hurry()
+        piece = self._connection.sock.recv(2**16)
+        self._connection.received += len(piece)
+        _bound(self._connection.received, self._connection.most)
+        self.data += piece
+        return len(piece)
 
-    def readable(self) -> bool:
-        return True
+    def take(self, count: int) -> bytes:
+        """Exactly so many bytes."""
+        while len(self.data) < count:
+            if not self.more():
+                raise http.client.IncompleteRead(b"")
+        taken = bytes(self.data[:count])
+        del self.data[:count]
+        return taken
 
-    def readinto(self, buffer: Any) -> int:
-        connection = self._connection
-        connection.sock.settimeout(connection.remaining_s())
-        count = connection.sock.recv_into(buffer)
-        connection.received += count
-        if connection.received > connection.most:
-            raise ProviderError("too_large", f"the reply is larger than {connection.most} bytes")
-        return count
+    def until(self, end: re.Pattern[bytes]) -> bytes:
+        """What comes up to where the pattern's match ends."""
+        while not (found := end.search(self.data)):
+            if not self.more():
+                raise ConnectionResetError("closed before the reply was whole")
+        return self.take(found.end())
 
 
 class HttpClient:
@@ -6133,13 +6160,9 @@ class HttpClient:
         with contextlib.suppress(IndexError):
             while True:
                 connection = route.idle.pop()
-                connection.sock.settimeout(0.0)
-                try:
-                    socket.socket.recv(connection.sock, 1, socket.MSG_PEEK)
-                except BlockingIOError:
-                    return connection
-                except OSError:
-                    pass
+                with contextlib.suppress(OSError, ValueError):  # select takes no handle above 1023
+                    if not select.select([connection.sock], [], [], 0)[0]:
+                        return connection
                 connection.close()
         return None
 
@@ -6160,20 +6183,19 @@ class HttpClient:
         if connection.sock is None:
             connection.connect()
         started, connection.most = self._clock(), HEADER_BYTES
-        connection.sock.settimeout(connection.remaining_s())
+        connection.hurry()
         connection.sock.sendall(request)
-        incoming: Any = _Incoming(connection)
-        with http.client.HTTPResponse(incoming, method="POST") as response:
-            response.begin()
-            connection.most += 2 * self._max_bytes  # chunks come with their sizes
-            fits = (response.length or 0) <= self._max_bytes
-            data = response.read() if fits else b""
+        incoming = _Incoming(connection)
+        old, status, headers = _read_head(incoming)
+        connection.most += 2 * self._max_bytes  # chunks come with their sizes
+        data, ended = _read_body(incoming, status, headers, self._max_bytes)
         latency_ms = (self._clock() - started) * 1000
-        headers = {name.lower(): value for name, value in response.msg.items()}
         data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
-        if not fits or len(data) > self._max_bytes:
-            raise ProviderError("too_large", f"the reply is larger than {self._max_bytes} bytes")
-        return RawReply(response.status, headers, data, latency_ms), not response.will_close
+        _bound(len(data), self._max_bytes)
+        keep = (
+            ended and not old and not incoming.data and "close" not in headers.get("connection", "").lower()
+        )
+        return RawReply(status, headers, data, latency_ms), keep
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -6185,6 +6207,44 @@ def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> by
             raise ProviderError("bad_request", f"header {quoted(name)} cannot be sent (hidden)")
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1") + body
+
+
+def _read_head(incoming: _Incoming) -> tuple[bool, int, dict[str, str]]:
+    """Whether it is HTTP/1.0, status and headers of a reply, after any 100-continue. http.client would
+    read them by the e-mail parser, which costs more than the rest of the exchange."""
+    status = 100
+    while status < 200:
+        head = incoming.until(_HEAD).decode("latin-1")
+        start = re.match(r"HTTP/1\.([01]) +([1-9]\d\d)\b", head)
+        if not start:
+            raise http.client.BadStatusLine("")
+        status, old = int(start[2]), start[1] == "0"
+    pairs = re.findall(r"(?m)^([^:\n]+):(.*)$", head)
+    return old, status, {name.lower(): value.strip() for name, value in pairs}
+
+
+def _read_body(incoming: _Incoming, status: int, headers: Mapping[str, str], most: int) -> tuple[bytes, bool]:
+    """The whole body, and whether it ended without the connection."""
+    size = "0" if status in (204, 304) else headers.get("content-length", "")
+    pieces = []
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        size = "0"
+        while count := abs(int(incoming.until(_LINE).partition(b";")[0], 16)):
+            pieces.append(incoming.take(_bound(count, most)))
+            incoming.until(_LINE)
+        while incoming.until(_LINE).strip():
+            pass  # trailers
+    elif not size.isdecimal():
+        while incoming.more():
+            pass
+        return bytes(incoming.data), False
+    return b"".join(pieces) + incoming.take(_bound(int(size), most)), True
+
+
+def _bound(count: int, most: int) -> int:
+    if count > most:
+        raise ProviderError("too_large", f"the reply is larger than {most} bytes")
+    return count
 
 
 def _decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:
@@ -6230,7 +6290,7 @@ class RetryGate:
     def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
         self._lock, self._until = threading.Lock(), -math.inf
-        self._answered, self._failed = False, 0
+        self.answered, self._failed = False, 0
         self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def hold(self, until: float) -> None:
@@ -6255,11 +6315,11 @@ class RetryGate:
         with self._lock:
             self._under_way.discard(threading.get_ident())
             if error is None:
-                self._answered, self._failed = True, 0
+                self.answered, self._failed = True, 0
             elif error.kind != "stopped":
                 self._failed += 1
-                early = error.kind in HOPELESS_KINDS and not self._answered
-                hung = error.kind == "timeout" and not self._answered
+                early = error.kind in HOPELESS_KINDS and not self.answered
+                hung = error.kind == "timeout" and not self.answered
                 waited_for = 0 if hung else len(self._under_way)
                 if self._failed >= (4 if early or hung else 10) + waited_for:
                     self.ended_by = self.ended_by or error
@@ -6339,10 +6399,11 @@ class RunOptions(NamedTuple):
 
 class Stop:
     """Why a run ends early, and the time on its clock when it must. The first reason counts; `event`
-    wakes the waiting. A `limit` is no failure of a run that is complete all the same."""
+    wakes the waiting. A `limit` is no failure of a run that is complete all the same. After a `cut`
+    not even the calls under way count any more."""
 
     def __init__(self) -> None:
-        self.event, self.until = threading.Event(), math.inf
+        self.event, self.until, self.cut = threading.Event(), math.inf, False
         self.reason: str | None = None
         self.exit_code, self.limit = EXIT_OK, False
 
@@ -6399,7 +6460,7 @@ class Session:
 
 class OpenAIChatProvider:
     """Asks one model of an OpenAI-compatible endpoint, from any thread. The suite's `request` goes into
-    the body as it is; a default that a 400 names is not sent again, and is `dropped`."""
+    the body as it is, but for its nulls; a default that a 400 names is not sent again, and is `dropped`."""
 
     def __init__(
         self, session: Session, flag: str, url: str | None, model: str, request: Mapping[str, Any],
@@ -6409,19 +6470,15 @@ class OpenAIChatProvider:
             raise UsageError(f"{flag} is needed to ask {quoted(model)}")
         base = placed(flag, normal_base_url, url)
         self._session, self._base, self._model, self._strip = session, base, model, strip
-        self._given, self.endpoint = request, base.shown
+        self._defaults, self.endpoint = {*REQUEST_DEFAULTS, "seed"} - request.keys(), base.shown
+        sent = {**REQUEST_DEFAULTS, "seed": 0, **request}
+        self.request = {key: value for key, value in sent.items() if value is not None}
         self._secrets = (*session.secrets, *base.secrets)
         self.dropped: tuple[str, ...] = ()
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", **session.headers}
         self._headers["User-Agent"] = f"minieval/{__version__}"
         if base.basic_auth:
             self._headers["Authorization"] = base.basic_auth
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The parameters as they are sent, for the results file; a null of the suite sends nothing."""
-        sent = {**REQUEST_DEFAULTS, "seed": 0, **self._given}
-        return {key: value for key, value in sent.items() if value is not None and key not in self.dropped}
 
     def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
         """Raises ProviderError when no answer came."""
@@ -6440,7 +6497,7 @@ class OpenAIChatProvider:
         session, world = self._session, self._session.world
         while True:
             body = {**self.request, "model": self._model, "messages": messages}
-            defaults = [key for key in body if key in (*REQUEST_DEFAULTS, "seed") and key not in self._given]
+            defaults = self._defaults & body.keys()
             if "seed" in defaults:
                 body["seed"] = seed
             data, left_s = json.dumps(body).encode("ascii"), max(deadline - world.clock(), 0.001)
@@ -6453,6 +6510,7 @@ class OpenAIChatProvider:
                 if name is None:
                     raise
                 self.dropped = tuple(sorted({*self.dropped, name}))
+                self.request = {key: value for key, value in self.request.items() if key != name}
 
 
 class ExecProvider:
@@ -6576,14 +6634,11 @@ def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
     return graded_sample(call.case, sample, reply, lane.tools)
 
 
-def run_calls(
-    calls: Sequence[Call], ask_one: Callable[[Call], Sample], workers: int, stop: Stop,
-    arrived: Callable[[Call, Sample], None],
-) -> None:  # fmt: skip
-    """Asks the calls in order on `workers` threads; `arrived` runs in this thread, as they come. After
-    a stop no new call starts, and those under way are waited for. A bug in a worker is raised here.
-    The threads are daemons, so that a second Ctrl-C need not wait for them."""
-    done: queue.SimpleQueue[tuple[Call, Sample] | BaseException | None] = queue.SimpleQueue()
+def run_calls(calls: Sequence[Call], take: Callable[[Call], object], workers: int, stop: Stop) -> None:
+    """Takes the calls in order on `workers` threads. After a stop no new call starts, and those under
+    way are waited for, unless it is `cut`. A bug in a worker is raised here. The threads are daemons,
+    so that neither a cut nor a second Ctrl-C need wait for them."""
+    done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     pending, lock = iter(calls), threading.Lock()
 
     def work() -> None:
@@ -6593,7 +6648,7 @@ def run_calls(
                     call = next(pending, None)
                 if call is None:
                     break
-                done.put((call, ask_one(call)))
+                take(call)
             done.put(None)
         except BaseException as error:  # noqa: BLE001  it is raised again in the main thread
             done.put(error)
@@ -6601,17 +6656,12 @@ def run_calls(
     running = min(workers, len(calls))
     for _ in range(running):
         threading.Thread(target=work, daemon=True).start()
-    while running:
-        try:
-            outcome = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
-        except queue.Empty:
-            continue
-        if isinstance(outcome, BaseException):
-            raise outcome
-        if outcome is None:
+    while running and not stop.cut:
+        with contextlib.suppress(queue.Empty):
+            bug = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
+            if bug is not None:
+                raise bug
             running -= 1
-        else:
-            arrived(*outcome)
 
 
 def _check_same(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], way_out: str) -> None:
@@ -6642,7 +6692,7 @@ class Journal:
         """The locked file. One that its last owner removed before we had the lock is made anew."""
         while True:
             with system_errors(f"{self.path}: cannot be written"):
-                file = open(self.path, "a+b")  # noqa: SIM115  it stays open and locked for the run
+                file = open(self.path, "ab", 0)  # noqa: SIM115  it stays open and locked for the run
             if not _lock_file(file):
                 file.close()
                 raise UsageError(f"{self.out}: another run is writing it; wait, or name another --out")
@@ -6654,8 +6704,8 @@ class Journal:
     def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
         """The samples that a resumed run has already. Raises UsageError when there are some and
         nobody asked for them, or when they are of another run."""
-        self._file.seek(0)
-        whole, end, cut = self._file.read().rpartition(b"\n")
+        with system_errors(f"{self.path}: cannot be read"), open(self.path, "rb") as file:
+            whole, end, cut = file.read().rpartition(b"\n")
         if cut:
             self._file.truncate(len(whole + end))
         lines = placed(self.path, read_lines, whole.decode("utf-8", "replace"), _journal_line)
@@ -6675,13 +6725,14 @@ class Journal:
         return found
 
     def add(self, case: str, sample: Sample) -> None:
-        """Appends one sample and hands it to the system, so that a killed process keeps it."""
+        """Appends one sample, from any thread, and the system has it: a killed process loses none."""
         self._write({"case": case, "sample": sample_document(sample)})
 
     def _write(self, document: Mapping[str, Any]) -> None:
+        data = json_line(document).encode("utf-8") + b"\n"
         with system_errors(f"{self.path}: cannot be written"):
-            self._file.write(json_line(document).encode("utf-8") + b"\n")
-            self._file.flush()
+            while data:  # in one piece, so that threads need no lock, unless the disk is full
+                data = data[self._file.write(data) :]
 
     def close(self, remove: bool) -> None:
         """Ends the journal; `remove` when the results file stands."""
@@ -6772,27 +6823,28 @@ def interruptible(world: World, stop: Stop) -> Iterator[None]:
 def limits(
     options: RunOptions, session: Session, fail_fast: Collection[str]
 ) -> Callable[[Case, Sample], None]:
-    """What looks at every sample, in the worker that got it and before it asks for another, and stops
-    the run at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`."""
-    stop, limit, spent, lock = session.stop, options.max_cost_usd, Decimal(0), threading.Lock()
+    """What looks at one sample after the other, before its worker asks for another, and stops the run
+    at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`. An endpoint that
+    hung from the start loses nothing with the calls under way (a program would go on alone)."""
+    stop, limit, spent = session.stop, options.max_cost_usd, Decimal(0)
 
     def look(case: Case, sample: Sample) -> None:
         nonlocal spent
         hopeless = session.gate.ended_by
-        with lock:
-            if hopeless is not None:
-                stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
-            if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
-                stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
-            if limit is not None and sample.output is not None:
-                if sample.cost_usd is None:
-                    stop("a call's cost is unknown, so --max-cost-usd cannot be held")
-                for cost in (sample.cost_usd, sample.judge_cost_usd):
-                    spent += Decimal(repr(cost or 0.0))
-                if spent >= Decimal(repr(limit)):
-                    stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
-            if case.id in fail_fast and sample.verdict == FAIL:
-                stop(f"--fail-fast: critical case {printable(case.id)} regressed")
+        if hopeless is not None:
+            stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
+            stop.cut = hopeless.kind == "timeout" and not (session.gate.answered or options.exec)
+        if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
+            stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
+        if limit is not None and sample.output is not None:
+            if sample.cost_usd is None:
+                stop("a call's cost is unknown, so --max-cost-usd cannot be held")
+            for cost in (sample.cost_usd, sample.judge_cost_usd):
+                spent += Decimal(repr(cost or 0.0))
+            if spent >= Decimal(repr(limit)):
+                stop(f"--max-cost-usd of ${limit:g} reached", limit=True)
+        if case.id in fail_fast and sample.verdict == FAIL:
+            stop(f"--fail-fast: critical case {printable(case.id)} regressed")
 
     return look
 
@@ -6804,30 +6856,28 @@ def execute(
     calls = plan_calls(suite, len(lanes), options.samples, critical_first=options.fail_fast)
     missing = [call for call in calls if (call.case.id, call.seed) not in lanes[call.lane].samples]
     progress, look = Progress(session.world, len(missing), options.quiet), limits(options, session, fail_fast)
+    keeping = threading.Lock()
 
-    writing = threading.Lock()
-
-    def ask_one(call: Call) -> Sample:
+    def take(call: Call) -> None:
         lane = lanes[call.lane]
-        sample = ask(call, suite, lane)
-        look(call.case, sample)
+        sample = kept = ask(call, suite, lane)
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
-            sample = sample._replace(output=None, assertions=results)
-        if lane.journal is not None and not (sample.error and sample.error[0] == "stopped"):
-            with writing:  # before this worker asks again: what is paid for is kept
-                lane.journal.add(call.case.id, sample)
-        return sample
-
-    def arrived(call: Call, sample: Sample) -> None:
-        if sample.error is not None and sample.error[0] == "stopped":
-            return
-        lanes[call.lane].samples[call.case.id, call.seed] = sample
-        progress.add(sample.error is not None)
+            kept = sample._replace(output=None, assertions=results)
+        stopped = sample.error is not None and sample.error[0] == "stopped"
+        if lane.journal is not None and not (stopped or session.stop.cut):
+            lane.journal.add(call.case.id, kept)  # before this worker asks again: it is paid for
+        with keeping:
+            if session.stop.cut:
+                return
+            if not stopped:
+                lane.samples[call.case.id, call.seed] = kept
+                progress.add(kept.error is not None)
+            look(call.case, sample)
 
     with interruptible(session.world, session.stop):
         try:
-            run_calls(missing, ask_one, options.jobs, session.stop, arrived)
+            run_calls(missing, take, options.jobs, session.stop)
         finally:
             progress.finish()
 
@@ -6835,11 +6885,11 @@ def execute(
 def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ...]:
     """The lane's samples by case, in suite order and seed order whatever order they came in."""
     results = []
+    shared = [name for name in CaseResult._fields if hasattr(suite.cases[0], name)]
     for case in suite.cases:
         keys = [(case.id, seed) for seed in range(case.samples or samples)]
         found = tuple(lane.samples[key] for key in keys if key in lane.samples)
-        fields = (name for name in CaseResult._fields if hasattr(case, name))
-        kept = {name: getattr(case, name) for name in fields}
+        kept = {name: getattr(case, name) for name in shared}
         results.append(CaseResult(**{**kept, "samples": found, "asked_sha256": asked_sha256(suite, case)}))
     return tuple(results)
 
@@ -7501,8 +7551,8 @@ def _estimate(suite: Suite, options: RunOptions) -> Iterator[str]:
 
 def _falls_short(run: Run, least: Fraction | int = 0) -> bool:
     """Whether calls were not answered, or fewer than the least share of cases passed."""
-    found = summarise(run)
-    return bool(run.incomplete or found.sample_errors or found.passed < least * found.cases)
+    verdicts = [case.verdict for case in gated(run)]
+    return bool(run.incomplete or ERROR in verdicts or verdicts.count(PASS) < least * len(verdicts))
 
 
 def resume_command(options: RunOptions) -> str:

@@ -31,7 +31,7 @@ def completion(
 def read(body: Any, status: int = 200, secrets: Any = (), **headers: str) -> m.Reply:
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    named = {name.replace("_", "-").lower(): value for name, value in headers.items()}
     return m.read_reply(status, named, body, now_epoch=NOW, secrets=secrets)
 
 

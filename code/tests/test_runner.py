@@ -6,8 +6,10 @@ import io
 import json
 import os
 import re
+import socket
 import sys
 import threading
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -59,7 +61,7 @@ class OrderTest(RunTestCase):
         calls = m.plan_calls(m.load_suite(self.suite()), 1, 1)
         for bug in (ZeroDivisionError("bug"), SystemExit(0)):
             with self.subTest(bug=bug), self.assertRaises(type(bug)):
-                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop(), mock.Mock())
+                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop())
 
 
 class OutageTest(RunTestCase):
@@ -118,6 +120,19 @@ class OutageTest(RunTestCase):
             run("gate", "--baseline", self.path("r.json"), "--candidate", self.path("r.json")),
             2, "incomplete",
         )  # fmt: skip
+
+    def test_an_endpoint_that_hangs_from_the_start_ends_the_run_after_one_round(self) -> None:
+        suite = self.suite(60)
+        stub = self.serve(suite)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            stub.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            begun = time.monotonic()
+            result = self.ask(suite, stub, "-j", "4", "--timeout", "1")
+            self.assertLess(time.monotonic() - begun, 1.9)
+        self.assert_says(result, 1, "the endpoint cannot be used (timeout): no complete reply from")
+        self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
+        asked = [s for case in self.document("r.json")["cases"] for s in case["samples"]]
+        self.assertEqual([sample["error"]["kind"] for sample in asked], ["timeout"] * 4)
 
     def test_a_pause_that_the_endpoint_asks_of_one_call_fails_no_other(self) -> None:
         suite = self.suite(6)
@@ -183,7 +198,7 @@ class WorkerTest(unittest.TestCase):
         calls: list[Any] = [mock.Mock(seed=seed) for seed in range(9)]
         arrived: list[Any] = []
 
-        def ask(call: Any) -> Any:
+        def take(call: Any) -> None:
             if call.seed == 1:
                 started.set()
                 free.wait(5)
@@ -191,9 +206,9 @@ class WorkerTest(unittest.TestCase):
                 started.wait(5)
                 stop("enough")
                 free.set()
-            return call.seed
+            arrived.append(call.seed)
 
-        m.run_calls(calls, ask, 2, stop, lambda call, sample: arrived.append(sample))
+        m.run_calls(calls, take, 2, stop)
         self.assertEqual(sorted(arrived), [0, 1])
 
 
