@@ -132,7 +132,8 @@ class OutageTest(RunTestCase):
         self.assert_says(result, 1, "the endpoint cannot be used (timeout): no complete reply from")
         self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
         asked = [s for case in self.document("r.json")["cases"] for s in case["samples"]]
-        self.assertEqual([sample["error"]["kind"] for sample in asked], ["timeout"] * 4)
+        self.assertEqual({sample["error"]["kind"] for sample in asked}, {"timeout"})
+        self.assertLessEqual(len(asked), 4)
 
     def test_a_pause_that_the_endpoint_asks_of_one_call_fails_no_other(self) -> None:
         suite = self.suite(6)
