@@ -6192,10 +6192,8 @@ class HttpClient:
         latency_ms = (self._clock() - started) * 1000
         data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
         _bound(len(data), self._max_bytes)
-        keep = (
-            ended and not old and not incoming.data and "close" not in headers.get("connection", "").lower()
-        )
-        return RawReply(status, headers, data, latency_ms), keep
+        closes = old or incoming.data or "close" in headers.get("connection", "").lower()
+        return RawReply(status, headers, data, latency_ms), ended and not closes
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -6285,7 +6283,8 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
 class RetryGate:
     """What the workers of a run share: a pause for all, and the error that `ended_by` all hope: ten
     failed samples in a row, or four before the first answer when the last is hopeless; and as many
-    more as are under way, since of samples that start together those that fail at once end first."""
+    more as are under way, since of samples that start together those that fail at once end first. A
+    timeout does not: four of them before the first answer are enough."""
 
     def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
@@ -6497,7 +6496,7 @@ class OpenAIChatProvider:
         session, world = self._session, self._session.world
         while True:
             body = {**self.request, "model": self._model, "messages": messages}
-            defaults = self._defaults & body.keys()
+            defaults = [key for key in body if key in self._defaults]
             if "seed" in defaults:
                 body["seed"] = seed
             data, left_s = json.dumps(body).encode("ascii"), max(deadline - world.clock(), 0.001)
