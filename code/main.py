@@ -5988,9 +5988,8 @@ def _lines_before(task: ScanTask) -> int:
 
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
+HEADER_LINE_BYTES, MAX_HEADERS = 2**16, 100
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
-_LINE = re.compile(rb"\n")
-_HEAD = re.compile(rb"\n\r?\n|\A(?!HTTP|H?T?T?\Z)")  # or what begins like no reply, at once
 _T = TypeVar("_T")
 
 
@@ -6081,36 +6080,55 @@ class _TlsConnection(_Connection, http.client.HTTPSConnection):
     """The same over verified TLS."""
 
 
-class _Incoming:
-    """What comes over a connection: bounded in time and in size. `data` is not taken yet."""
+class _Incoming(io.RawIOBase):
+    """What http.client takes for the socket of one reply: bounded in time and in size."""
 
     def __init__(self, connection: _Connection) -> None:
-        self._connection, self.data = connection, bytearray()
+        self._connection = connection
 
-    def more(self) -> int:
-        """How many bytes have come; 0 when no more will."""
-        self._connection.hurry()
-        piece = self._connection.sock.recv(2**16)
-        self._connection.received += len(piece)
-        _bound(self._connection.received, self._connection.most)
-        self.data += piece
-        return len(piece)
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
 
-    def take(self, count: int) -> bytes:
-        """Exactly so many bytes."""
-        while len(self.data) < count:
-            if not self.more():
-                raise http.client.IncompleteRead(b"")
-        taken = bytes(self.data[:count])
-        del self.data[:count]
-        return taken
+    def readable(self) -> bool:
+        return True
 
-    def until(self, end: re.Pattern[bytes]) -> bytes:
-        """What comes up to where the pattern's match ends."""
-        while not (found := end.search(self.data)):
-            if not self.more():
-                raise ConnectionResetError("closed before the reply was whole")
-        return self.take(found.end())
+    def readinto(self, buffer: Any) -> int:
+        connection = self._connection
+        connection.hurry()
+        count = connection.sock.recv_into(buffer)
+        connection.received += count
+        if connection.received > connection.most:
+            raise ProviderError("too_large", f"the reply is larger than {connection.most} bytes")
+        return count
+
+
+class _Response(http.client.HTTPResponse):
+    """A reply whose head is read without the e-mail parser, which costs more than all the rest of it."""
+
+    def begin(self) -> None:
+        """Status and `fields` (names in lower case, the first of a name counts) after any 1xx reply, and
+        how long the body is (RFC 9112, 6.3)."""
+        self.status = 100
+        while self.status < 200:
+            version, self.status, _ = self._read_status()  # type: ignore[attr-defined]
+            lines = list(itertools.islice(iter(self._line, ""), MAX_HEADERS + 1))
+            if len(lines) > MAX_HEADERS or version not in ("HTTP/1.0", "HTTP/1.1"):
+                raise http.client.HTTPException("too many headers, or another protocol")
+        pairs = (line.partition(":") for line in reversed(lines))
+        self.fields = {name.lower(): value.strip() for name, _, value in pairs}
+        self.chunked = self.fields.get("transfer-encoding", "").lower() == "chunked"
+        self.chunk_left = None
+        size = "0" if self.status in (204, 304) else self.fields.get("content-length", "")
+        self.length = int(size) if size.isdecimal() and not self.chunked else None
+        closes = version == "HTTP/1.0" or "close" in self.fields.get("connection", "").lower()
+        self.will_close = closes or (self.length is None and not self.chunked)
+
+    def _line(self) -> str:
+        line = self.fp.readline(HEADER_LINE_BYTES)
+        if not line.endswith(b"\n"):
+            whole = len(line) < HEADER_LINE_BYTES
+            raise http.client.IncompleteRead(line) if whole else http.client.LineTooLong("header")
+        return line.decode("latin-1").rstrip("\r\n")
 
 
 class HttpClient:
@@ -6185,15 +6203,17 @@ class HttpClient:
         started, connection.most = self._clock(), HEADER_BYTES
         connection.hurry()
         connection.sock.sendall(request)
-        incoming = _Incoming(connection)
-        old, status, headers = _read_head(incoming)
+        incoming: Any = _Incoming(connection)
+        response = _Response(incoming, method="POST")
+        response.begin()
         connection.most += 2 * self._max_bytes  # chunks come with their sizes
-        data, ended = _read_body(incoming, status, headers, self._max_bytes)
+        fits = (response.length or 0) <= self._max_bytes
+        data = response.read() if fits else b""
         latency_ms = (self._clock() - started) * 1000
-        data = _decompressed(data, headers.get("content-encoding", ""), self._max_bytes)
-        _bound(len(data), self._max_bytes)
-        closes = old or incoming.data or "close" in headers.get("connection", "").lower()
-        return RawReply(status, headers, data, latency_ms), ended and not closes
+        data = _decompressed(data, response.fields.get("content-encoding", ""), self._max_bytes)
+        if not fits or len(data) > self._max_bytes:
+            raise ProviderError("too_large", f"the reply is larger than {self._max_bytes} bytes")
+        return RawReply(response.status, response.fields, data, latency_ms), not response.will_close
 
 
 def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -6205,44 +6225,6 @@ def _request_bytes(route: _Route, headers: Mapping[str, str], body: bytes) -> by
             raise ProviderError("bad_request", f"header {quoted(name)} cannot be sent (hidden)")
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1") + body
-
-
-def _read_head(incoming: _Incoming) -> tuple[bool, int, dict[str, str]]:
-    """Whether it is HTTP/1.0, status and headers of a reply, after any 100-continue. http.client would
-    read them by the e-mail parser, which costs more than the rest of the exchange."""
-    status = 100
-    while status < 200:
-        head = incoming.until(_HEAD).decode("latin-1")
-        start = re.match(r"HTTP/1\.([01]) +([1-9]\d\d)\b", head)
-        if not start:
-            raise http.client.BadStatusLine("")
-        status, old = int(start[2]), start[1] == "0"
-    pairs = re.findall(r"(?m)^([^:\n]+):(.*)$", head)
-    return old, status, {name.lower(): value.strip() for name, value in pairs}
-
-
-def _read_body(incoming: _Incoming, status: int, headers: Mapping[str, str], most: int) -> tuple[bytes, bool]:
-    """The whole body, and whether it ended without the connection."""
-    size = "0" if status in (204, 304) else headers.get("content-length", "")
-    pieces = []
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        size = "0"
-        while count := abs(int(incoming.until(_LINE).partition(b";")[0], 16)):
-            pieces.append(incoming.take(_bound(count, most)))
-            incoming.until(_LINE)
-        while incoming.until(_LINE).strip():
-            pass  # trailers
-    elif not size.isdecimal():
-        while incoming.more():
-            pass
-        return bytes(incoming.data), False
-    return b"".join(pieces) + incoming.take(_bound(int(size), most)), True
-
-
-def _bound(count: int, most: int) -> int:
-    if count > most:
-        raise ProviderError("too_large", f"the reply is larger than {most} bytes")
-    return count
 
 
 def _decompressed(data: bytes, encoding: str, max_bytes: int) -> bytes:

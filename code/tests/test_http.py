@@ -350,6 +350,7 @@ class Faults(HttpTest):
             b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"a":',
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\nhello",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
             b"HTTP/1.1 200 OK\r\nContent-Type: text/pl",
         ):
             with self.subTest(data=data):
@@ -366,6 +367,10 @@ class Faults(HttpTest):
                     self.assertEqual(self.post(server, client).body, b'{"a":"\r\n\r\n"}')
                 self.assertEqual(server.connections, 1)
 
+    def test_of_a_header_that_is_there_twice_the_first_counts(self) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\n"
+        self.assertEqual(self.post(self.serve(last(head + b"{}"))).body, b"{}")
+
     def test_a_refused_or_unresolved_host_is_named(self) -> None:
         server = self.serve()
         server.close()
@@ -381,10 +386,9 @@ class Faults(HttpTest):
             b"HTTP/1.1 abc OK\r\n\r\n",
             b"HTTP/2 200 OK\r\n\r\n",
             b"HTTP/1.1 2000 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+            b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nhello\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\nhello\r\n",
         ):
             with self.subTest(data=data[:60]), self.assertRaises(m.ProviderError) as caught:
                 self.post(self.serve(last(data)))
@@ -392,7 +396,6 @@ class Faults(HttpTest):
 
     def test_an_endless_head_is_bounded(self) -> None:
         self.fails("too_large", self.serve(flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")))
-        self.fails("too_large", self.serve(flood(b"HTTP/1.1 200 OK\r\nX: ", b"y")))
         trailers = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
         client = self.client(max_body_bytes=10_000)
         self.fails("too_large", self.serve(flood(trailers, b"A: b\r\n")), client=client)
