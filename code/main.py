@@ -2133,17 +2133,18 @@ def parse_assertion(source: object) -> Assertion:
     name = source.get("type")
     if not isinstance(name, str):
         raise ValueError(f"'type' must be a text, not {json_kind(name)}")
-    known = [*ASSERTION_TYPES, *(f"not-{t}" for t, kind in ASSERTION_TYPES.items() if kind.negatable)]
-    if name not in known:
+    negated = _is_negated(source)
+    kind = ASSERTION_TYPES.get(name[4:] if negated else name)
+    if kind is None or (negated and not kind.negatable):
+        known = [*ASSERTION_TYPES, *(f"not-{t}" for t, kind in ASSERTION_TYPES.items() if kind.negatable)]
         raise ValueError(f"unknown assertion type {quoted(name)}{nearest(name, known)}")
-    kind = ASSERTION_TYPES[name[4:] if _is_negated(source) else name]
     keys = ("value", *kind.options)
     for key in source:
         if key not in ("type", *keys):
             raise ValueError(f"unknown key {quoted(key)}{nearest(key, keys)}")
     if "value" not in source:
         raise ValueError("has no 'value'")
-    return Assertion(name, kind.parse(source), source)
+    return Assertion(sys.intern(name), kind.parse(source), source)
 
 
 def silence_passes(assertion: Assertion) -> bool:
@@ -2535,7 +2536,7 @@ def read_reply(
         message = one_line(error.message, secrets)
         raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s) from None
     at_least = SECRET_CHARS_IN_ANSWERS
-    facts = (one_line(f, secrets, at_least) if isinstance(f, str) else f for f in reply[1:])
+    facts = (sys.intern(one_line(f, secrets, at_least)) if isinstance(f, str) else f for f in reply[1:])
     return Reply._make((hide_secrets(reply.text, secrets, at_least), *facts))
 
 
@@ -6864,12 +6865,13 @@ def execute(
 
 
 def case_results(suite: Suite, lane: Lane, samples: int) -> tuple[CaseResult, ...]:
-    """The lane's samples by case, in suite order and seed order whatever order they came in."""
+    """The lane's samples by case, in suite order and seed order whatever order they came in. They move:
+    a hundred thousand are not to be held twice."""
     results = []
     shared = [name for name in CaseResult._fields if hasattr(suite.cases[0], name)]
     for case in suite.cases:
         keys = [(case.id, seed) for seed in range(case.samples or samples)]
-        found = tuple(lane.samples[key] for key in keys if key in lane.samples)
+        found = tuple(lane.samples.pop(key) for key in keys if key in lane.samples)
         kept = {name: getattr(case, name) for name in shared}
         results.append(CaseResult(**{**kept, "samples": found, "asked_sha256": asked_sha256(suite, case)}))
     return tuple(results)
@@ -6987,8 +6989,8 @@ def _finished_run(
     suite: Suite, options: RunOptions, lane: Lane, session: Session, calibration: dict[str, Any] | None
 ) -> Run:
     world, provider = session.world, lane.provider
-    cases = case_results(suite, lane, options.samples)
     complete = len(lane.samples) >= len(plan_calls(suite, 1, options.samples))
+    cases = case_results(suite, lane, options.samples)
     return Run(
         suite_name=suite.name, suite_path=suite.path.replace("\\", "/"), suite_sha256=suite.sha256,
         prompt_sha256=suite.prompt_sha256, model=lane.model, endpoint=provider.endpoint, cases=cases,
