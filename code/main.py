@@ -5067,6 +5067,12 @@ def _case_lines(case: CaseResult) -> Iterator[str]:
             yield from wrapped("runs: " + " > ".join(map(printable, case.fixture["stages"])), margin)
 
 
+def _outage_lines(text: str, cases: Sequence[CaseResult]) -> Iterator[str]:
+    head = f"{counted(len(cases), 'case')}: {names(case.id for case in cases)}"
+    yield from wrapped(head, "  ERROR ", " " * 8)
+    yield from wrapped(text, " " * 8, " " * 8)
+
+
 def _rubric_line(run: Run, role: str = "") -> Iterator[str]:
     found, told = rubric_rate(run), "too weak to correct for"
     if found is not None:
@@ -5100,7 +5106,8 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
         unasked = counted(sum(not case.samples for case in gated(run)), "case")
         yield from _paragraph(f"incomplete: {printable(run.incomplete)}; {unasked} not asked")
     if run.incomplete or summary.sample_errors:
-        failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked have no answer"
+        has = "has" if summary.sample_errors == 1 else "have"
+        failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked {has} no answer"
         yield f"NO RESULT: {failed}; so far {passed}"
     else:
         yield f"{passed}, 95 % interval {_interval(summary.interval)}"
@@ -5112,8 +5119,14 @@ def render_run(run: Run) -> str:
     judge = f", judge {judge_name(run)}" if run.judge else ""
     samples = f"{counted(run.samples, 'sample')} a case"
     lines = [f"{printable(run.suite_name)}: {printable(run.model)}, {samples}{judge}"]
+    outages: dict[str, list[CaseResult]] = {}  # what befell many cases alike is said once
     for case in run.cases:
-        lines += _case_lines(case)
+        if case.samples and all(sample.error for sample in case.samples):
+            outages.setdefault(failure_text(case), []).append(case)
+        else:
+            lines += _case_lines(case)
+    for text, cases in outages.items():
+        lines += _outage_lines(text, cases) if len(cases) > 1 else _case_lines(cases[0])
     return _text([*lines, *_points(_run_notes(run, summary)), *_run_figures(run, summary)])
 
 
@@ -6765,7 +6778,7 @@ class Progress:
             return
         self._shown = now
         rate = self._done / max(now - self._started, 1e-6)
-        errors = f"{self._red}, {self._errors} errors{self._black}" if self._errors else ""
+        errors = f"{self._red}, {counted(self._errors, 'error')}{self._black}" if self._errors else ""
         left_s = (self._total - self._done) / rate
         text = f"{self._done} of {self._total}, {rate:.1f}/s{errors}, {left_s:.0f} s left"
         if self._bar:
@@ -7541,7 +7554,9 @@ def _falls_short(run: Run, least: Fraction | int = 0) -> bool:
 def resume_command(options: RunOptions) -> str:
     """The command that continues this run, without the credentials that a URL of it may hold."""
     words = [word for word in sys.argv[1:] if word != "--resume"] or ["run"]
-    text = " ".join(map(shlex.quote, ["python3", sys.argv[0] or "main.py", *words, "--resume"]))
+    file = sys.argv[0]  # "-c" where there is none
+    program = ["python3", file] if file.endswith(".py") else [file if os.path.isfile(file) else "minieval"]
+    text = " ".join(map(shlex.quote, [*program, *words, "--resume"]))
     urls = filter(None, (options.base_url, options.judge_base_url))
     return hide_secrets(text, [secret for url in urls for secret in normal_base_url(url).secrets], 1)
 

@@ -76,10 +76,19 @@ class OutageTest(RunTestCase):
         suite = self.suite(3)
         stub = self.serve(suite, faults=[{"case": "c1", "status": 500}])
         result = self.ask(suite, stub, "--min-pass-rate", "0.1")
-        self.assert_says(result, 1, "1 of 3 samples asked have no answer")
+        self.assert_says(result, 1, "1 of 3 samples asked has no answer")
         self.assertEqual(self.verdicts(), ["pass", "error", "pass"])
         self.assertEqual(self.document("r.json")["cases"][1]["samples"][0]["attempts"], 5)
         self.assertNotIn("FAIL", result.out)
+
+    def test_what_befell_many_cases_alike_is_said_once(self) -> None:
+        suite = self.suite(30)
+        faults = [{"case": f"c{i}", "status": 400 if i < 20 else 404} for i in (*range(5, 19), 25)]
+        shown = self.ask(suite, self.serve(suite, faults=faults)).out
+        listed = "ERROR 14 cases: c5, c6, c7, c8, c9, c10, c11, c12 and 6 more\n        bad_request: HTTP 400"
+        self.assertIn(listed, shown)
+        self.assertIn("ERROR c25\n        not_found: HTTP 404", shown)
+        self.assertEqual(shown.count("ERROR"), 2)
 
     def test_every_scripted_fault_on_a_fifth_of_the_calls_costs_no_answer(self) -> None:
         faults: list[dict[str, Any]] = [
