@@ -6264,7 +6264,7 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
     cut = isinstance(error, http.client.IncompleteRead) or (received and broken)
     why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
     rows = (
-        (isinstance(error, socket.timeout), "timeout", f"no complete reply from {host} in time"),
+        (isinstance(error, socket.timeout), "timeout", f"no complete reply from {host} in time (--timeout)"),
         (cut, "connection", f"the reply from {host} was cut"),
         (isinstance(error, ssl.SSLError) and not broken, "tls", f"TLS to {host}: {why}"),
         (isinstance(error, socket.gaierror), "connection", f"cannot resolve {host}"),
