@@ -85,7 +85,9 @@ class OutageTest(RunTestCase):
         suite = self.suite(30)
         faults = [{"case": f"c{i}", "status": 400 if i < 25 else 404} for i in (*range(5, 25, 2), 25)]
         shown = self.ask(suite, self.serve(suite, faults=faults), "-j", "1").out
-        listed = "ERROR 10 cases: c5, c7, c9, c11, c13, c15, c17, c19 and 2 more\n        bad_request: HTTP 400"
+        listed = (
+            "ERROR 10 cases: c5, c7, c9, c11, c13, c15, c17, c19 and 2 more\n        bad_request: HTTP 400"
+        )
         self.assertIn(listed, shown)
         self.assertIn("ERROR c25\n        not_found: HTTP 404", shown)
         self.assertEqual(shown.count("ERROR"), 2)
