@@ -73,6 +73,7 @@ import base64
 import bisect
 import contextlib
 import datetime
+import errno
 import functools
 import gc
 import hashlib
@@ -1631,7 +1632,7 @@ def _number_patterns(word: str) -> dict[str, str]:
     return {key: re.sub(r"\s+(?:# .*)?", "", pattern) for key, pattern in patterns.items()}
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _numbers() -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in _number_patterns(r"\w").items()}
 
@@ -2416,7 +2417,7 @@ SECRET_CHARS_IN_MESSAGES = 4  # shorter than this, hiding it would only garble t
 SECRET_CHARS_IN_ANSWERS = 12  # "EMPTY" and "ollama" are keys too, and words that answers use
 _KINDS_OF_STATUS = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 405: "not_found", 407: "auth",
-    408: "timeout", 409: "server", 425: "server", 429: "rate_limit",
+    408: "server", 409: "server", 425: "server", 429: "rate_limit",
 }  # fmt: skip
 _KINDS_OF_WORDS = (  # in an error's code or type
     ("quota", "quota"), ("billing", "quota"), ("rate_limit", "rate_limit"), ("api_key", "auth"),
@@ -3444,23 +3445,24 @@ def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOption
     pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
     before, after = summarise(baseline), summarise(candidate)
     found = compare(pairing.pairs, policy, options.test)
-    return ruled(GateReport(baseline, candidate, before, after, policy, options, pairing, found))
+    return GateReport(baseline, candidate, before, after, policy, options, pairing, found)
 
 
 def _corrected(report: GateReport, holm_p: float) -> GateReport:
     found = report.comparison._replace(holm_p=holm_p)
     if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
         found = found._replace(verdict=NO_DIFFERENCE)
-    return ruled(report._replace(comparison=found))
+    return report._replace(comparison=found)
 
 
-def _noted(report: GateReport) -> GateReport:
+def _decided(report: GateReport) -> GateReport:
+    report = ruled(report)
     return report._replace(notes=tuple(text for notes in _NOTES for text in notes(report)))
 
 
 def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
     """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
-    return _noted(_compared(baseline, candidate, policy, options))
+    return _decided(_compared(baseline, candidate, policy, options))
 
 
 def gate_many(
@@ -3472,7 +3474,7 @@ def gate_many(
     if len(reports) > 1:
         adjusted = holm([report.comparison.p for report in reports])
         reports = [_corrected(report, p) for report, p in zip(reports, adjusted)]
-    return [_noted(report) for report in reports]
+    return [_decided(report) for report in reports]
 
 
 def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
@@ -5121,7 +5123,7 @@ def render_run(run: Run) -> str:
     lines = [f"{printable(run.suite_name)}: {printable(run.model)}, {samples}{judge}"]
     outages: dict[str, list[CaseResult]] = {}  # what befell many cases alike is said once
     for case in run.cases:
-        if case.samples and all(sample.error for sample in case.samples):
+        if case.samples and all(s.error for s in case.samples) and not (case.critical or case.golden):
             outages.setdefault(failure_text(case), []).append(case)
         else:
             lines += _case_lines(case)
@@ -6002,7 +6004,6 @@ def _lines_before(task: ScanTask) -> int:
 
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
-HEADER_LINE_BYTES, MAX_HEADERS = 2**16, 100
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
 _T = TypeVar("_T")
 
@@ -6093,6 +6094,12 @@ class _Connection(http.client.HTTPConnection):
 class _TlsConnection(_Connection, http.client.HTTPSConnection):
     """The same over verified TLS."""
 
+    def _tunnel(self) -> None:
+        self.response_class = lambda sock, **more: http.client.HTTPResponse(_Incoming(self), **more)  # type: ignore[arg-type,assignment]
+        super()._tunnel()  # type: ignore[misc]
+        self.received = 0
+        self.hurry()
+
 
 class _Incoming(io.RawIOBase):
     """What http.client takes for the socket of one reply: bounded in time and in size."""
@@ -6125,23 +6132,21 @@ class _Response(http.client.HTTPResponse):
         self.status = 100
         while self.status < 200:
             version, self.status, _ = self._read_status()  # type: ignore[attr-defined]
-            lines = list(itertools.islice(iter(self._line, ""), MAX_HEADERS + 1))
-            if len(lines) > MAX_HEADERS or version not in ("HTTP/1.0", "HTTP/1.1"):
-                raise http.client.HTTPException("too many headers, or another protocol")
-        pairs = (line.partition(":") for line in reversed(lines))
-        self.fields = {name.lower(): value.strip() for name, _, value in pairs}
-        self.chunked = self.fields.get("transfer-encoding", "").lower() == "chunked"
-        self.chunk_left = None
-        size = "0" if self.status in (204, 304) else self.fields.get("content-length", "")
-        self.length = int(size) if size.isdecimal() and not self.chunked else None
+            if version not in ("HTTP/1.0", "HTTP/1.1"):
+                raise http.client.UnknownProtocol(version)
+            pairs = [line.partition(":") for line in iter(self._line, "")]
+        self.fields = {name.lower(): value.strip() for name, _, value in reversed(pairs)}
+        coding, size = self.fields.get("transfer-encoding", "").lower(), self.fields.get("content-length", "")
+        size = "0" if self.status in (204, 304) else "" if coding else size
+        self.chunked, self.chunk_left = coding == "chunked", None
+        self.length = int(size) if size.isdecimal() else None
         closes = version == "HTTP/1.0" or "close" in self.fields.get("connection", "").lower()
         self.will_close = closes or (self.length is None and not self.chunked)
 
     def _line(self) -> str:
-        line = self.fp.readline(HEADER_LINE_BYTES)
+        line = self.fp.readline()
         if not line.endswith(b"\n"):
-            whole = len(line) < HEADER_LINE_BYTES
-            raise http.client.IncompleteRead(line) if whole else http.client.LineTooLong("header")
+            raise http.client.IncompleteRead(line)
         return line.decode("latin-1").rstrip("\r\n")
 
 
@@ -6192,8 +6197,9 @@ class HttpClient:
         with contextlib.suppress(IndexError):
             while True:
                 connection = route.idle.pop()
+                waiting = getattr(connection.sock, "pending", int)()  # what TLS has decrypted already
                 with contextlib.suppress(OSError, ValueError):  # select takes no handle above 1023
-                    if not select.select([connection.sock], [], [], 0)[0]:
+                    if not (waiting or select.select([connection.sock], [], [], 0)[0]):
                         return connection
                 connection.close()
         return None
@@ -6279,13 +6285,14 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
 class RetryGate:
     """What the workers of a run share: a pause for all, and the error that `ended_by` all hope: ten
     failed samples in a row, or four before the first answer when the last is hopeless; and as many
-    more as are under way, since of samples that start together those that fail at once end first. A
-    timeout does not: four of them before the first answer are enough."""
+    more as are under way, since of samples that start together those that fail at once end first.
+    It `hung` when the first four all timed out: those under way began with them."""
 
     def __init__(self) -> None:
         self.ended_by: ProviderError | None = None
         self._lock, self._until = threading.Lock(), -math.inf
-        self.answered, self._failed = False, 0
+        self.hung = False
+        self._answered, self._failed, self._timeouts = False, 0, 0
         self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def hold(self, until: float) -> None:
@@ -6310,13 +6317,13 @@ class RetryGate:
         with self._lock:
             self._under_way.discard(threading.get_ident())
             if error is None:
-                self.answered, self._failed = True, 0
+                self._answered, self._failed, self._timeouts = True, 0, 0
             elif error.kind != "stopped":
                 self._failed += 1
-                early = error.kind in HOPELESS_KINDS and not self.answered
-                hung = error.kind == "timeout" and not self.answered
-                waited_for = 0 if hung else len(self._under_way)
-                if self._failed >= (4 if early or hung else 10) + waited_for:
+                self._timeouts += error.kind == "timeout"
+                self.hung = not self._answered and self._timeouts == self._failed >= 4
+                early = not self._answered and error.kind in HOPELESS_KINDS
+                if self.hung or self._failed >= (4 if early else 10) + len(self._under_way):
                     self.ended_by = self.ended_by or error
 
 
@@ -6515,12 +6522,15 @@ class ExecProvider:
     endpoint = "program"
     dropped: tuple[str, ...] = ()
 
-    def __init__(self, line: str, world: World, timeout_s: float, gate: RetryGate) -> None:
+    def __init__(
+        self, line: str, world: World, timeout_s: float, gate: RetryGate,
+        sleep: Callable[[float], bool] = lambda pause_s: False,
+    ) -> None:  # fmt: skip
         self.request: dict[str, Any] = {}
         self._words = shlex.split(line, posix=os.name != "nt")
         if not self._words:
             raise UsageError("--exec: needs a command")
-        self._world, self._timeout_s, self._gate = world, timeout_s, gate
+        self._world, self._timeout_s, self._gate, self._sleep = world, timeout_s, gate, sleep
 
     def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
         """Raises ProviderError when the program fails, hangs or gives nothing readable."""
@@ -6528,7 +6538,7 @@ class ExecProvider:
         stdin = json.dumps({**given, "messages": list(messages)}).encode("ascii")
         answer, _ = call_with_retries(
             lambda: self._ask_once(stdin), attempts=1, rng=self._world.rng, clock=self._world.clock,
-            sleep=lambda seconds: False, gate=self._gate,
+            sleep=self._sleep, gate=self._gate,
         )  # fmt: skip
         return answer
 
@@ -6629,10 +6639,13 @@ def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
     return graded_sample(call.case, sample, reply, lane.tools)
 
 
-def run_calls(calls: Sequence[Call], take: Callable[[Call], object], workers: int, stop: Stop) -> None:
-    """Takes the calls in order on `workers` threads. After a stop no new call starts, and those under
-    way are waited for, unless it is `cut`. A bug in a worker is raised here. The threads are daemons,
-    so that neither a cut nor a second Ctrl-C need wait for them."""
+def run_calls(
+    calls: Sequence[Call], take: Callable[[Call], object], workers: int, stop: Stop, tick: Callable[[], None]
+) -> None:
+    """Takes the calls in order on `workers` threads, and ticks here meanwhile. After a stop no new call
+    starts, and those under way are waited for, unless it is `cut`. A bug in a worker stops the others
+    and is raised here. The threads are daemons, so that neither a cut nor a second Ctrl-C need wait
+    for them."""
     done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     pending, lock = iter(calls), threading.Lock()
 
@@ -6646,14 +6659,16 @@ def run_calls(calls: Sequence[Call], take: Callable[[Call], object], workers: in
                 take(call)
             done.put(None)
         except BaseException as error:  # noqa: BLE001  it is raised again in the main thread
+            stop.event.set()
             done.put(error)
 
     running = min(workers, len(calls))
     for _ in range(running):
         threading.Thread(target=work, daemon=True).start()
     while running and not stop.cut:
+        tick()
         with contextlib.suppress(queue.Empty):
-            bug = done.get(timeout=0.5)  # without a limit Windows could not interrupt it
+            bug = done.get(timeout=0.1)  # without a limit Windows could not interrupt it
             if bug is not None:
                 raise bug
             running -= 1
@@ -6681,7 +6696,7 @@ class Journal:
     def __init__(self, out: str, identity: Mapping[str, Any]) -> None:
         self.out, self.path = out, out + ".journal"
         self._identity = json.loads(json.dumps(identity))
-        self._file = self._open()
+        self._file, self._end, self._lock = self._open(), 0, threading.Lock()
 
     def _open(self) -> IO[bytes]:
         """The locked file. One that its last owner removed before we had the lock is made anew."""
@@ -6701,13 +6716,14 @@ class Journal:
         nobody asked for them, or when they are of another run."""
         with system_errors(f"{self.path}: cannot be read"), open(self.path, "rb") as file:
             whole, end, cut = file.read().rpartition(b"\n")
+        self._end = len(whole + end)
         if cut:
-            self._file.truncate(len(whole + end))
+            self._file.truncate(self._end)
         lines = placed(self.path, read_lines, whole.decode("utf-8", "replace"), _journal_line)
         found = {(line["case"], line["sample"].seed): line["sample"] for line in lines[1:]}
         answered = sum(sample.output_sha256 is not None for sample in found.values())
         if not answered:
-            self._file.truncate(0)
+            self._end = self._file.truncate(0)
             self._write({"schema": JOURNAL_SCHEMA, "identity": self._identity})
             return {}
         if not resume:
@@ -6725,9 +6741,14 @@ class Journal:
 
     def _write(self, document: Mapping[str, Any]) -> None:
         data = json_line(document).encode("utf-8") + b"\n"
-        with system_errors(f"{self.path}: cannot be written"):
-            while data:  # in one piece, so that threads need no lock, unless the disk is full
-                data = data[self._file.write(data) :]
+        with self._lock, system_errors(f"{self.path}: cannot be written"):
+            try:
+                if self._file.write(data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                self._file.truncate(self._end)  # or the next line would end half of this one
+                raise
+            self._end += len(data)
 
     def close(self, remove: bool) -> None:
         """Ends the journal; `remove` when the results file stands."""
@@ -6766,31 +6787,38 @@ class Progress:
         if (self._bar or forced) and not environ.get("NO_COLOR"):
             self._red, self._black = "\x1b[31m", "\x1b[0m"
         self._world, self._total, self._quiet = world, total, quiet
-        self._done = self._errors = 0
+        self._done = self._errors = self._lines = 0
         self._started = self._shown = world.clock()
 
     def add(self, error: bool) -> None:
-        """Counts one sample and shows it when it is time."""
-        self._done, self._errors, now = self._done + 1, self._errors + error, self._world.clock()
-        step = self._bar or self._done * 20 % self._total < 20
-        due = step and now - self._shown >= (0.1 if self._bar else 1)
-        if self._quiet or not (due or self._done == self._total):
+        """Counts one sample."""
+        self._done, self._errors = self._done + 1, self._errors + error
+
+    def show(self) -> None:
+        """Shows how far it is when it is time."""
+        since = self._world.clock() - self._shown
+        if since >= 0.1 if self._bar else since >= 1 and self._done * 20 // self._total > self._lines:
+            self._tell()
+
+    def finish(self) -> None:
+        """Shows the end, and leaves the terminal on a line of its own."""
+        if self._bar or self._done == self._total:
+            self._tell()
+        if self._bar and not self._quiet and self._done:
+            write_stream(self._world.stderr, "\n")
+
+    def _tell(self) -> None:
+        if self._quiet or not self._done:
             return
-        self._shown = now
-        rate = self._done / max(now - self._started, 1e-6)
+        self._shown, self._lines = self._world.clock(), self._done * 20 // self._total
+        rate = self._done / max(self._shown - self._started, 1e-6)
         errors = f"{self._red}, {counted(self._errors, 'error')}{self._black}" if self._errors else ""
         left_s = (self._total - self._done) / rate
         text = f"{self._done} of {self._total}, {rate:.1f}/s{errors}, {left_s:.0f} s left"
         if self._bar:
-            bar = "#" * (self._done * 20 // self._total)
-            write_stream(self._world.stderr, f"\r[{bar:.<20}] {text}\x1b[K")
+            write_stream(self._world.stderr, f"\r[{'#' * self._lines:.<20}] {text}\x1b[K")
         else:
             tell(self._world, text)
-
-    def finish(self) -> None:
-        """Leaves the terminal on a line of its own."""
-        if self._bar and not self._quiet and self._done:
-            write_stream(self._world.stderr, "\n")
 
 
 @contextlib.contextmanager
@@ -6828,7 +6856,7 @@ def limits(
         hopeless = session.gate.ended_by
         if hopeless is not None:
             stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
-            stop.cut = hopeless.kind == "timeout" and not (session.gate.answered or options.exec)
+            stop.cut = session.gate.hung and not options.exec
         if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
             stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
         if limit is not None and sample.output is not None:
@@ -6872,7 +6900,7 @@ def execute(
 
     with interruptible(session.world, session.stop):
         try:
-            run_calls(missing, take, options.jobs, session.stop)
+            run_calls(missing, take, options.jobs, session.stop, progress.show)
         finally:
             progress.finish()
 
@@ -6962,7 +6990,7 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
             asked = name, suite.request, suite.strip_thinking
             provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
         else:
-            provider = ExecProvider(name, session.world, options.timeout, session.gate)
+            provider = ExecProvider(name, session.world, options.timeout, session.gate, session.sleep)
         lane = Lane(name, provider, suite.prices.get(name), tools)
         if out is not None:
             prepare_output(out)

@@ -164,6 +164,19 @@ class JournalTest(RunTestCase):
         with mock.patch.object(m.Journal, "load", fill_the_disk):
             self.assert_says(self.ask(suite, stub), 2, "r.json.journal", "No space left")
 
+    def test_half_a_line_on_a_full_disk_stands_before_no_other(self) -> None:
+        journal = m.Journal(self.path("r.json"), {})
+        self.addCleanup(journal.close, remove=True)
+        journal.load(resume=False)
+        file, samples = journal._file, [m.Sample(seed, "x", "digest") for seed in range(3)]
+        journal.add("a", samples[0])
+        journal._file = mock.Mock(wraps=file, write=lambda data: file.write(data[:5]))
+        with self.assertRaisesRegex(m.UsageError, "No space left"):
+            journal.add("a", samples[1])
+        journal._file = file
+        journal.add("a", samples[2])
+        self.assertEqual(list(journal.load(resume=True)), [("a", 0), ("a", 2)])
+
     def test_resuming_a_finished_run_pays_nothing_twice(self) -> None:
         suite = self.suite()
         stub = self.serve(suite)

@@ -61,7 +61,7 @@ class OrderTest(RunTestCase):
         calls = m.plan_calls(m.load_suite(self.suite()), 1, 1)
         for bug in (ZeroDivisionError("bug"), SystemExit(0)):
             with self.subTest(bug=bug), self.assertRaises(type(bug)):
-                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop())
+                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop(), lambda: None)
 
 
 class OutageTest(RunTestCase):
@@ -82,15 +82,16 @@ class OutageTest(RunTestCase):
         self.assertNotIn("FAIL", result.out)
 
     def test_what_befell_many_cases_alike_is_said_once(self) -> None:
-        suite = self.suite(30)
+        suite = self.suite(30, {21: {"critical": True}})
         faults = [{"case": f"c{i}", "status": 400 if i < 25 else 404} for i in (*range(5, 25, 2), 25)]
         shown = self.ask(suite, self.serve(suite, faults=faults), "-j", "1").out
         listed = (
-            "ERROR 10 cases: c5, c7, c9, c11, c13, c15, c17, c19 and 2 more\n        bad_request: HTTP 400"
+            "ERROR 9 cases: c5, c7, c9, c11, c13, c15, c17, c19 and 1 more\n        bad_request: HTTP 400"
         )
         self.assertIn(listed, shown)
         self.assertIn("ERROR c25\n        not_found: HTTP 404", shown)
-        self.assertEqual(shown.count("ERROR"), 2)
+        self.assertIn("ERROR c21  (critical)", shown)
+        self.assertEqual(shown.count("ERROR"), 3)
 
     def test_every_scripted_fault_on_a_fifth_of_the_calls_costs_no_answer(self) -> None:
         faults: list[dict[str, Any]] = [
@@ -220,8 +221,25 @@ class WorkerTest(unittest.TestCase):
                 free.set()
             arrived.append(call.seed)
 
-        m.run_calls(calls, take, 2, stop)
+        m.run_calls(calls, take, 2, stop, lambda: None)
         self.assertEqual(sorted(arrived), [0, 1])
+
+    def test_a_terminal_that_nobody_reads_holds_no_worker(self) -> None:
+        over, ticks, taken = threading.Event(), [], []
+
+        def take(call: Any) -> None:
+            taken.append(call)
+            if len(taken) == 9:
+                over.set()
+
+        m.run_calls([mock.Mock()] * 9, take, 2, m.Stop(), lambda: ticks.append(over.wait(5)))
+        self.assertTrue(ticks and all(ticks))
+
+    def test_a_bug_in_a_worker_stops_the_others(self) -> None:
+        stop = m.Stop()
+        with self.assertRaises(ZeroDivisionError):
+            m.run_calls([mock.Mock()], mock.Mock(side_effect=ZeroDivisionError), 1, stop, lambda: None)
+        self.assertTrue(stop.event.is_set())
 
 
 if __name__ == "__main__":
