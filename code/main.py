@@ -2257,6 +2257,8 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     >>> fill("{{input}} {json} {{other}}", {"input": "{{input}}"})
     '{{input}} {json} {{other}}'
     """
+    if "{{" not in template:
+        return template
     return re.sub(PLACEHOLDER, lambda match: values.get(match[1], match[0]), template)
 
 
@@ -4621,14 +4623,14 @@ def sample_document(sample: Sample) -> dict[str, Any]:
 
 def case_document(case: CaseResult) -> dict[str, Any]:
     """One case with its samples as JSON."""
-    n = len(case.samples)
+    n, passes = len(case.samples), case.passes
     silent = ("golden", "fixture")  # said only where there is something to say
     document = {key: value for key, value in _known(case).items() if value or key not in silent}
     document["verdict"] = case.verdict
     document["samples"] = [sample_document(sample) for sample in case.samples]
     if n:
-        document["pass_at_k"] = {str(k): pass_at_k(n, case.passes, k) for k in {1, n}}
-        document["pass_hat_k"] = {str(k): pass_hat_k(n, case.passes, k) for k in {1, n}}
+        document["pass_at_k"] = {str(k): pass_at_k(n, passes, k) for k in {1, n}}
+        document["pass_hat_k"] = {str(k): pass_hat_k(n, passes, k) for k in {1, n}}
     return document
 
 
