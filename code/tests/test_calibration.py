@@ -11,6 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import builders
 import main as m
 from helpers import CODE, RUBRIC, Result, RunTestCase, run
 
@@ -219,6 +220,15 @@ class CalibrateTest(RunTestCase):
             other = {**document, "calibration": {**document["calibration"], key: value}}
             Path(self.path("b.json")).write_text(json.dumps(other))
             self.assert_says(run("gate", *both), 2, "b.json", "measured another judge")
+
+    def test_only_the_rubrics_of_first_samples_are_counted(self) -> None:
+        rubric, other = (m.AssertionResult(kind, True, "") for kind in ("rubric", "equals"))
+        record = {"confusion": dict(zip(m.CONFUSION, (18, 2, 2, 18))), "kappa": None}
+        samples = (m.Sample(0, assertions=(rubric, other)), m.Sample(1, assertions=(rubric,)))
+        found = m.rubric_rate(builders.run([m.CaseResult("a", "sha", samples)], calibration=record))
+        assert found is not None
+        self.assertEqual((found.passed, found.n, found.kappa), (1, 1, None))
+        self.assertIsNone(m.rubric_rate(builders.run([builders.case("a", "1")], calibration=record)))
 
     def test_a_judge_too_weak_to_correct_for_is_said_to_be(self) -> None:
         weak = dict(zip(m.CONFUSION, (10, 10, 10, 10)))

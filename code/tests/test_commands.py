@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -51,6 +52,25 @@ class CommandTest(StubTestCase):
                 args = argparse.Namespace(**{"base_url": None, "api_key_env": None, **flags})
                 args = m.with_endpoint(args, environ)
                 self.assertEqual((args.base_url, args.api_key_env), found)
+
+    def test_the_command_that_goes_on_is_the_one_that_was_given(self) -> None:
+        installed = self.path("mini eval")
+        Path(installed).touch()
+        for argv, words in (
+            (["/a b/main.py", "run", "--out", "r s"], "python3 '/a b/main.py' run --out 'r s' --resume"),
+            (["main.py", "run", "--resume", "-q"], "python3 main.py run -q --resume"),
+            (["main.py"], "python3 main.py run --resume"),
+            ([installed, "run"], f"'{installed}' run --resume"),
+            (["-c", "run"], "minieval run --resume"),
+        ):
+            with self.subTest(argv=argv), mock.patch.object(sys, "argv", argv):
+                self.assertEqual(m.resume_command(m.RunOptions()), words)
+        url = "http://me:canary@h/v1"
+        for options in (m.RunOptions(base_url=url), m.RunOptions(judge_base_url=url)):
+            with mock.patch.object(sys, "argv", ["main.py", "run", "--url", url]):
+                said = m.resume_command(options)
+            self.assertRegex(said, "^python3 main.py run --url .*h/v1.* --resume$")
+            self.assertNotIn("canary", said)
 
     def test_stats_print_one_figure_and_as_json_one_object(self) -> None:
         table: list[tuple[list[str], str, Any]] = [
@@ -106,13 +126,19 @@ class CommandTest(StubTestCase):
             self.assertIn("usage: minieval", result.out)
             result.out.encode("ascii")  # a console of any encoding can show it
 
+    def test_who_asks_for_no_command_that_exists_is_told_of_all(self) -> None:
+        heads = {command.name.split()[0] for command in m.COMMANDS}
+        for words in ("--help", "rum"):
+            result = run(words)
+            self.assertEqual(heads - set(re.findall(r"[a-z-]+", result.out + result.err)), set())
+
 
 class BadInputTest(StubTestCase):
     def test_a_bad_flag_is_bad_input_and_names_it(self) -> None:
         suite = self.suite()
         asked = ("run", "--suite", suite, "--base-url", "http://127.0.0.1:9", "--model", "m")
         table: list[tuple[tuple[str, ...], str]] = [
-            ((), "COMMAND"), (("rum",), "rum"), (("run",), "--suite"),
+            ((), "COMMAND"), (("rum",), "rum"), (("run",), "--suite"), (("ledger",), "ACTION"),
             (("serve-stub", "--port", "65536"), "--port"), (("gate", "--alpha", "0"), "--alpha"),
             ((*asked[:4], "127.0.0.1:9", "--model", "m"), "--base-url"),
         ]  # fmt: skip

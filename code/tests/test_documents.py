@@ -124,6 +124,7 @@ class RoundTrip(unittest.TestCase):
         self.assertEqual(found["schema"], "minieval/results/1")
         summary = found["summary"]
         self.assertEqual((summary["cases"], summary["passed"], summary["errors"]), (3, 2, 1))
+        self.assertNotIn("latencies_ms", summary)  # every sample says its own
         self.assertIsNone(summary["total_cost_usd"])  # one call's is unknown, so the sum is
         full = found["cases"][0]
         self.assertEqual((full["verdict"], full["pass_at_k"]["1"]), ("pass", 0.5))
@@ -225,11 +226,12 @@ class Refused(unittest.TestCase):
             (("cases", 4, "id"), "full", "'full' is there twice"),
             ((*first, "seed"), ..., "seed"),
             ((*first, "seed"), 1, "samples: seeds must be 0, 1, 2"),
+            (("cases", 0, "samples", 1, "seed"), 2, "seeds must be 0, 1, 2 ... in a complete run"),
             ((*first, "seed"), -1, "samples[0]: seed"),
             ((*first, "seed"), False, "samples[0]: seed"),
             ((*first, "output"), 7, "samples[0]: output"),
             ((*first, "latency_ms"), -1, "samples[0]: latency_ms"),
-            ((*first, "cost_usd"), "0.1", "samples[0]: cost_usd"),
+            ((*first, "cost_usd"), "0.1", "samples[0]: cost_usd: must be a number from 0 to 1e12, not '0.1'"),
             ((*first, "prompt_tokens"), 1.5, "samples[0]: prompt_tokens"),
             ((*first, "attempts"), None, "samples[0]: attempts"),
             ((*first, "flags"), [1], "samples[0]: flags[0]"),
@@ -264,6 +266,8 @@ class Refused(unittest.TestCase):
         # a critical case that fails by its own bar in the baseline could never regress
         unreachable = RUN._replace(cases=(CASES[0]._replace(min_pass=9),))
         self.assert_refused(text_of(unreachable), "full", "min_pass")
+        met = RUN._replace(cases=(CASES[0]._replace(min_pass=2), CASES[2]._replace(min_pass=2)))
+        self.assertEqual(m.parse_results(text_of(met)), met)
 
     def test_a_rubric_result_without_its_flag_is_no_other_kind_of_case(self) -> None:
         for value in (..., False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import unittest
 from fractions import Fraction
@@ -52,6 +53,7 @@ class Quality(GateTest):
             ("1", "0", None, m.MCNEMAR),
             ("1", "0", "g", m.SIGN_FLIP),
             ("11111", "11110", None, m.SIGN_FLIP),
+            ("11", "10", None, m.SIGN_FLIP),
             ("1", "11110", None, m.MCNEMAR),  # compared on the one seed that both have
         ):
             with self.subTest(before=before, after=after, group=group):
@@ -74,6 +76,12 @@ class Quality(GateTest):
         )
         for sides in ((plain[0], after), (before, plain[1]), (before, after)):
             self.assertEqual(gate(sides).comparison.p, 1.0)
+
+    def test_a_case_without_a_group_counts_by_itself_beside_those_that_have_one(self) -> None:
+        plain = flips(6, 0, 20)
+        sides = (run((*side.cases[:-1], side.cases[-1]._replace(group="g"))) for side in plain)
+        found = gate((next(sides), next(sides))).comparison
+        self.assertEqual((found.test, found.p, found.units), (m.SIGN_FLIP, 0.03125, 20))
 
     def test_unequal_sample_counts_are_compared_on_the_first_seeds(self) -> None:
         # D14: as rates, 1 against 5 samples would call an unchanged model regressed
@@ -123,10 +131,18 @@ class SeveralCandidates(GateTest):
 
     def test_holm_corrects_improved_over_all_candidates(self) -> None:
         alone, two = self.many(flips(0, 6, 20)), self.many(flips(0, 6, 20), flips(0, 6, 20))
-        self.assertEqual([report.verdict for report in alone], ["improved"])
+        self.assertEqual(
+            [(report.verdict, report.comparison.holm_p) for report in alone], [("improved", None)]
+        )
         self.assertEqual([report.verdict for report in two], ["no significant difference"] * 2)
         self.assertEqual([report.decision for report in two], ["ACCEPT"] * 2)
         self.assert_noted(two[0], "Holm p = 0.0625")
+        two = self.many(flips(0, 7, 20), flips(0, 7, 20))  # 2/2**7 twice is 0.03125
+        self.assertEqual([report.verdict for report in two], ["improved"] * 2)
+        baseline, candidate = flips(0, 6, 20)
+        edge = candidate._replace(policy=m.Policy(alpha=0.0625))  # a Holm p equal to alpha is not below it
+        two = self.many((baseline, edge), (baseline, edge))
+        self.assertEqual([report.verdict for report in two], ["no significant difference"] * 2)
         for report in self.many(flips(0, 6, 20), flips(0, 6, 20), require_improvement=True):
             self.assert_rejected(report, "improvement", "is required")
 
@@ -147,6 +163,13 @@ class SeveralCandidates(GateTest):
         same = self.anchored(candidate, candidate, candidate)
         self.assertEqual(same.decision, "ACCEPT")
         self.assert_noted(same, "against the anchor model: no significant difference")
+
+    def test_a_budget_or_a_quarantine_that_ended_is_held_once_and_not_against_the_anchor_too(self) -> None:
+        over: dict[str, Any] = {"max_p95_latency_ms": 1.0, "max_total_cost_usd": 0.001}
+        waiver = m.Quarantine("c9", "ann", "OPS-7", "2026-01-01")
+        report = gate(flips(0, 0, 20), **over, quarantine=(waiver,))
+        self.assertEqual(kinds(report), {"latency", "cost", "quarantine"})
+        self.assertEqual(m.with_anchor(report, report).reasons, report.reasons)
 
     def test_an_anchor_that_lost_a_critical_case_or_cannot_be_compared_is_never_a_pass(self) -> None:
         steady, failing = case("steady", "1"), case("k", "0", critical=True, has_rubric=True)
@@ -211,6 +234,10 @@ class Notes(GateTest):
         ):
             with self.subTest(words):
                 self.assert_noted(self.noted(before, after), words)
+
+    def test_one_cause_is_not_said_to_be_two(self) -> None:
+        for change in ({"prompt_sha256": "q"}, {"model": "new"}):
+            self.assertNotIn("two causes", "\n".join(self.noted({}, change).notes))
 
     def test_where_a_policy_was_asked_for_no_note_says_that_the_candidates_is_applied(self) -> None:
         before, after = (run([case("a", "1")], policy=m.Policy(max_cost_ratio=ratio)) for ratio in (2, 3))
@@ -281,6 +308,19 @@ class NonInferiority(GateTest):
                 self.assertEqual(report.decision, decision)
         text = gate(flips(0, 0, 20), non_inferiority_margin=0.1).reasons[0].text
         self.assertRegex(text, r"about \d+ cases .* would settle it")
+
+    def test_a_limit_at_the_margin_itself_is_within_it(self) -> None:
+        report = gate(flips(0, 0, 20), non_inferiority_margin=0.1)
+        for low, high, decision in (
+            (-0.1, 0.1, "ACCEPT"),
+            (-0.101, 0.1, "INCONCLUSIVE"),
+            (-0.2, -0.1, "INCONCLUSIVE"),
+            (-0.2, -0.101, "REJECT"),
+        ):
+            found = report.comparison._replace(interval_found=functools.partial(m.Interval, low, high))
+            held = m.ruled(report._replace(comparison=found))
+            self.assertEqual(held.decision, decision)
+            self.assertEqual(kinds(held), set() if decision == "ACCEPT" else {"non-inferiority"})
 
     def test_reject_outweighs_inconclusive(self) -> None:
         before, after = flips(0, 0, 20)

@@ -121,7 +121,11 @@ class WhatIsNotThere(GateTest):
                 report = gate(beside(case("a", before), case("a", after)))
                 self.assert_rejected(report, "provider errors", f"case of the {role}")
         outage = run([case("a", "e")])
-        self.assert_rejected(gate((outage, outage)), "provider errors")
+        lost = gate((outage, outage))
+        self.assert_rejected(lost, "provider errors")
+        found = lost.comparison
+        self.assertEqual((found.test, found.effect, found.p, found.interval), ("none", 0, 1.0, (-1.0, 1.0)))
+        self.assertEqual((found.discordant, found.units), (0, 0))
         steady = case("steady", "1")
         self.assert_rejected(gate((run([steady]), run([steady, case("new", "e")]))), "provider errors")
 
@@ -220,6 +224,10 @@ class Budgets(GateTest):
     def test_an_unknown_baseline_fails_a_ratio(self) -> None:
         report = budgeted(lambda i: {}, 20, lambda i: {"cost_usd": None}, max_cost_ratio=2)
         self.assert_rejected(report, "cost", "unknown")
+        for unknown, why in ((1, "unknown, and the policy has a ratio"), (21, "not 99")):
+            figures: list[dict[str, Any]] = [{"latency_ms": None}] * unknown + [{}] * 120
+            report = budgeted(lambda i: {}, 120, figures.__getitem__, max_p95_latency_ratio=2)
+            self.assert_rejected(report, "latency", why)
 
     def test_a_latency_ratio_is_refused_under_a_hundred_calls(self) -> None:
         for n, latency, why in ((99, 100.0, {"latency"}), (100, 150.0, set()), (100, 151.0, {"latency"})):
@@ -264,6 +272,8 @@ class QuarantineRule(GateTest):
             ("11111", "11011", True),
             ("00000", "00001", True),
             ("11111", "00000", False),  # 0 of 5 is a regression even in quarantine
+            ("11110", "00000", False),
+            ("00000", "11111", False),
             ("11111", "11111", False),
             ("1", "0", False),
         ):

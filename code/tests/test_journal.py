@@ -55,6 +55,27 @@ class JournalTest(RunTestCase):
                 self.assertEqual([case for _, case, _ in stub.asked], ["c2", "c3"])
                 self.assertFalse(os.path.exists(self.path("r.json.journal")))
 
+    def test_what_follows_a_line_that_was_cut_is_a_line_of_its_own(self) -> None:
+        for case in ("c0", "c1", "c2"):
+            journal = m.Journal(self.path("r.json"), {"model": "m"})
+            journal.load(resume=True)
+            journal.add(case, m.Sample(0, "ok", "0" * 64))
+            journal._file.write(b'{"case": "c9", "sam')
+            journal.close(remove=False)
+        journal = m.Journal(self.path("r.json"), {"model": "m"})
+        self.addCleanup(journal.close, remove=True)
+        self.assertEqual(sorted(journal.load(resume=True)), [("c0", 0), ("c1", 0), ("c2", 0)])
+
+    def test_a_journal_without_an_answer_is_begun_again(self) -> None:
+        no_answer, answer = m.Sample(0, error=("connection", "refused")), m.Sample(0, "ok", "0" * 64)
+        found = []
+        for case, sample in (("c0", no_answer), ("c1", answer), ("c2", answer)):
+            journal = m.Journal(self.path("r.json"), {"model": "m"})
+            found.append([name for name, _ in journal.load(resume=True)])
+            journal.add(case, sample)
+            journal.close(remove=False)
+        self.assertEqual(found, [[], [], ["c1"]])
+
     def test_an_answer_is_on_disk_as_it_arrives(self) -> None:
         suite = self.suite()
         stub = self.serve(suite)
@@ -105,12 +126,17 @@ class JournalTest(RunTestCase):
         self.journal(2, suite, stub)
         good = Path(self.path("r.json.journal")).read_text().splitlines()
         results = '{"schema": "minieval/results/1"}'
-        for number, line in [(1, "[]"), (1, results), (1, "x"), (2, "{}"), (3, '{"case": 1}')]:
+        rows = [(1, "[]"), (1, results), (1, "x"), (2, "{}"), (2, "\udcff"), (3, '{"case": 1}')]
+        for number, line in rows:
             lines = [*good]
             lines[number - 1] = line
-            Path(self.path("r.json.journal")).write_text("\n".join(lines) + "\n")
+            text = "\n".join(lines) + "\n"
+            Path(self.path("r.json.journal")).write_bytes(text.encode("utf-8", "surrogateescape"))
             with self.subTest(line=line):
                 self.assert_says(self.ask(suite, stub, "--resume"), 2, f"journal: line {number}")
+        lines[0] = '{"schema": "minieval/journal/1", "identity": []}'
+        Path(self.path("r.json.journal")).write_text("\n".join(lines[:2]) + "\n")
+        self.assert_says(self.ask(suite, stub, "--resume"), 2, "is of another run")
 
     def test_a_living_run_locks_its_output_and_a_dead_one_does_not(self) -> None:
         suite = self.suite()
@@ -294,6 +320,11 @@ class StopTest(RunTestCase):
         self.assertIn("--max-cost-usd", self.document("r.json")["incomplete"])
         self.assert_says(self.ask(suite, stub, "--resume"), 0, "6 of 6")
         self.assertEqual(len(stub.asked), 6)
+
+    def test_a_run_whose_every_case_has_some_sample_but_not_all_is_to_be_gone_on_with(self) -> None:
+        suite, stub = self.priced(1)
+        result = self.ask(suite, stub, "-j", "1", "--samples", "2", "--max-cost-usd", "0.000001")
+        self.assert_says(result, 1, "incomplete: --max-cost-usd of $1e-06 reached", "to go on:")
 
     def test_a_limit_reached_by_the_last_answer_does_not_fail_a_complete_run(self) -> None:
         suite, stub = self.priced(2)

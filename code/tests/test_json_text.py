@@ -76,6 +76,11 @@ class StrictReading(unittest.TestCase):
     def test_hostile_quotes_cost_linear_time(self) -> None:
         self.refusal('"' + '\\"' * 200_000 + "[" * 600)
 
+    def test_a_raw_newline_in_a_string_is_refused_unless_it_is_asked_for(self) -> None:
+        text = '{"a": "one\ntwo"}'
+        self.assertIn("line 1", self.refusal(text))
+        self.assertEqual(main.parse_json(text, lenient_strings=True), {"a": "one\ntwo"})
+
     def test_lone_surrogates_are_kept_for_the_writers_to_escape(self) -> None:
         self.assertEqual(main.parse_json('"ok \\ud83d"'), "ok \ud83d")
 

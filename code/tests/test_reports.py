@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main as m
-from builders import TODAY, beside, case, flips, gate, run, sample
+from builders import JUDGE, KEYWORD, TODAY, beside, case, flips, gate, run, sample
 
 HOSTILE = "\x1b[31mred\x1b[0m \x00\x0b\x1f\ud83d\u202e]]> & <b> \"q\" 'a'\n::error::gone\r\n##[group]x"
 LONG = "word " * 600 + "the end"
@@ -145,8 +145,39 @@ class RunText(unittest.TestCase):
         for words in ("skip  s: later", "read  g", "ERROR e", "refused", "1 of 2", "interrupted", "seed"):
             self.assertIn(words, text)
 
+    def test_only_cases_without_any_answer_are_told_together(self) -> None:
+        cases = [case("a", "e"), case("b", "e"), case("c", "0"), case("half", "1e"), case("too", "1e")]
+        skipped = [case(name, "", skip="later") for name in ("s1", "s2")]
+        text = m.render_run(run([*cases, *skipped]))
+        self.assertIn("  ERROR 2 cases: a, b\n        connection: refused\n", text)
+        self.assertEqual(text.count("refused"), 3)
+        for words in ("  ERROR half\n", "  ERROR too\n", "  skip  s1: later\n", "  skip  s2: later\n"):
+            self.assertIn(words, text)
+        self.assertIn("NO RESULT: 4 of 7 samples asked have no answer; so far 0 of 5 cases passed", text)
+        self.assertIn("  ERROR a\n", m.render_run(run(cases[:1])))
+
+    def test_an_incomplete_run_without_an_error_is_no_result_either(self) -> None:
+        text = m.render_run(run([case("a", "1"), case("b", "")], incomplete="interrupted"))
+        self.assertIn("incomplete: interrupted; 1 case not asked\nNO RESULT: 0 of 1 sample asked", text)
+
+    def test_only_figures_that_there_are_are_shown(self) -> None:
+        rubric = (m.AssertionResult("rubric", True, ""),)
+        paid = m.render_run(run([case("a", "1", judge_cost_usd=0.5, assertions=rubric)], judge=JUDGE))
+        self.assertIn("1 sample a case, judge judge-v1\n", paid)
+        for words in (
+            "p95 latency 100 ms, cost $0.001000 per call, $0.001000 in all",
+            "judge cost $0.500000",
+        ):
+            self.assertIn(words, paid)
+        free = m.render_run(run([case("a", "1", judge_cost_usd=0.0, assertions=rubric)], judge=KEYWORD))
+        self.assertNotIn("judge cost", free)
+        self.assertNotIn("p95", m.render_run(run([case("a", "e")])))
+
     def test_several_samples_show_k_of_n_with_an_interval(self) -> None:
-        self.assertIn("3 of 5 passed (0.23 to 0.88)", m.render_run(run([case("a", "11100")])))
+        text = m.render_run(run([case("a", "11100")]))
+        for words in ("3 of 5 passed (0.23 to 0.88)", "pass@1 0.600 over 5 samples"):
+            self.assertIn(words, text)
+        self.assertNotIn("pass@1", m.render_run(run([case("a", "1"), case("b", "0")])))
 
 
 class JUnit(unittest.TestCase):

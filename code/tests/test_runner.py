@@ -18,7 +18,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import main as m
-from helpers import PRICE, RUBRIC, VOLATILE, Clock, RunTestCase, Terminal, run
+from helpers import OPS, PRICE, RUBRIC, VOLATILE, Clock, RunTestCase, Terminal, run, world
 
 
 class OrderTest(RunTestCase):
@@ -36,11 +36,14 @@ class OrderTest(RunTestCase):
         self.assertEqual(texts[0], texts[1])
 
     def test_a_case_is_asked_with_seeds_from_0_as_often_as_it_says(self) -> None:
-        suite = self.suite(2, {1: {"samples": 3}})
+        suite = self.suite(3, {1: {"samples": 3, "critical": True}, 2: {"skip": "later"}})
         stub = self.serve(suite)
         self.ask(suite, stub, "--samples", "2", "-j", "1")
         cases = [(case, seed) for _, case, seed in stub.asked]
         self.assertEqual(cases, [("c0", 0), ("c0", 1), ("c1", 0), ("c1", 1), ("c1", 2)])
+        found = self.document("r.json")
+        self.assertEqual([len(case["samples"]) for case in found["cases"]], [2, 3, 0])
+        self.assertEqual(found["environment"]["minieval"], m.__version__)
 
     def test_models_take_turns_on_each_case_and_have_a_file_each(self) -> None:
         suite = self.suite(2)
@@ -68,7 +71,9 @@ class OutageTest(RunTestCase):
     def test_retries_are_recorded_and_a_bad_answer_is_never_one(self) -> None:
         suite = self.suite(2)
         stub = self.serve(suite, faults=[{"call": 1, "status": 503}], c1="bad")
-        self.assert_says(self.ask(suite, stub, "-j", "1"), 0, "took more than one attempt")
+        result = self.ask(suite, stub, "-j", "1")
+        self.assert_says(result, 0, "took more than one attempt")
+        self.assertNotIn("to go on", result.err)  # a bad answer is not asked for again
         found = [case["samples"][0]["attempts"] for case in self.document("r.json")["cases"]]
         self.assertEqual((found, self.verdicts()), ([2, 1], ["pass", "fail"]))
 
@@ -199,13 +204,65 @@ class FlagTest(RunTestCase):
             with self.subTest(environ=environ, terminal=terminal):
                 self.assertEqual(("\r" in result.err, "\x1b[31m" in result.err), (bar, colour))
                 self.assertTrue(bar or len(result.err.splitlines()) <= 22)
-                self.assertIn("100 of 100", result.err)
+                self.assertRegex(result.err, r"100 of 100, .*/s\S*, 1 error(?!s)")
+                self.assertEqual(result.err[-1], "\n")
                 self.assertNotIn("\x1b", result.out)
         quiet = self.ask(suite, stub, "-q", out="", stderr=Terminal())
         self.assertEqual(quiet.err, "")
 
 
 class WorkerTest(unittest.TestCase):
+    def test_the_first_reason_to_stop_counts(self) -> None:
+        stop = m.Stop()
+        stop("interrupted", 130)
+        stop("--max-time of 1 s reached", limit=True)
+        self.assertEqual((stop.reason, stop.exit_code, stop.limit), ("interrupted", 130, False))
+
+    def test_only_an_endpoint_that_hung_cuts_the_calls_under_way(self) -> None:
+        case, error = m.Case("c0", "q0", (), "sha"), m.ProviderError("timeout", "x")
+        for hung, program, cut in ((True, (), True), (False, (), False), (True, ("program",), False)):
+            with self.subTest(hung=hung, program=program):
+                session = m.Session(m.RunOptions(exec=program), world())
+                session.gate.ended_by, session.gate.hung = error, hung
+                m.limits(session.options, session, ())(case, m.Sample(0, error=("timeout", "x")))
+                self.assertTrue(session.stop.event.is_set())
+                self.assertEqual(session.stop.cut, cut)
+
+    def test_an_answer_that_comes_at_the_time_limit_is_the_last(self) -> None:
+        for until, over in ((5.0, True), (5.1, False)):
+            options = m.RunOptions(max_time=5.0)
+            session = m.Session(options, world()._replace(clock=lambda: 5.0))
+            session.stop.until = until
+            m.limits(options, session, ())(m.Case("c0", "q0", (), "sha"), m.Sample(0, "ok"))
+            self.assertEqual((session.stop.event.is_set(), session.stop.limit), (over, over))
+
+    def kept(self, kind: str, cut: bool) -> tuple[int, int]:
+        """How many failures of this kind are kept, and journalled, of a run that was cut or was not."""
+        suite, session = m.load_suite(OPS), m.Session(m.RunOptions(), world())
+
+        def provider(*_: Any) -> Any:
+            session.stop.cut = cut
+            raise m.ProviderError(kind, "x")
+
+        lane: Any = m.Lane("m", mock.Mock(side_effect=provider), None, m.Tools(lambda pattern, text: None))
+        lane.journal = mock.Mock()
+        m.execute(suite, [lane], session.options, session, ())
+        return len(lane.samples), lane.journal.add.call_count
+
+    def test_a_call_that_was_stopped_or_cut_is_no_sample(self) -> None:
+        cases = len(m.load_suite(OPS).evaluated)
+        self.assertEqual(self.kept("server", cut=False), (cases, cases))
+        self.assertEqual(self.kept("stopped", cut=False), (0, 0))
+        self.assertEqual(self.kept("timeout", cut=True), (0, 0))
+
+    def test_neither_a_pass_nor_a_missing_answer_reaches_a_limit_of_cost_or_of_failed_cases(self) -> None:
+        session = m.Session(m.RunOptions(max_cost_usd=1.0), world())
+        look = m.limits(session.options, session, ("c0",))
+        passed = m.Sample(0, "ok", assertions=(m.AssertionResult("equals", True, ""),), cost_usd=0.1)
+        for sample in (passed, m.Sample(0, error=("server", "HTTP 503"))):
+            look(m.Case("c0", "q0", (), "sha"), sample)
+            self.assertIsNone(session.stop.reason)
+
     def test_no_call_starts_after_a_stop_and_those_under_way_arrive(self) -> None:
         stop, started, free = m.Stop(), threading.Event(), threading.Event()
         calls: list[Any] = [mock.Mock(seed=seed) for seed in range(9)]

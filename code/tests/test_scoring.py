@@ -175,16 +175,16 @@ class Summaries(unittest.TestCase):
         self.assertEqual(found.cost_per_call_usd, Decimal("0.1"))
 
     def test_the_judge_is_counted_apart(self) -> None:
-        judged = sample(0, "1", judge_cost_usd=0.5)._replace(
-            assertions=(m.AssertionResult("rubric", False, "chatty", unreadable_judge=True),)
-        )
+        rubric = m.AssertionResult("rubric", False, "chatty", unreadable_judge=True)
+        judged = sample(0, "1", judge_cost_usd=0.5)
+        judged = judged._replace(assertions=(*judged.assertions, rubric))
         found = figures(m.CaseResult("a", "s", (judged,)), case("b", "1"))
         self.assertEqual(found.total_cost_usd, Decimal("0.002"))
         self.assertEqual(found.judge_cost_usd, Decimal("0.5"))
         self.assertEqual(found.unreadable_judge, 1)
 
     def test_flags_retries_and_served_names_are_counted(self) -> None:
-        flagged = sample(0, "1", flags=("truncated",), attempts=3, model="b", server="vllm")
+        flagged = sample(0, "1", flags=("truncated",), attempts=2, model="b", server="vllm")
         found = figures(m.CaseResult("a", "s", (flagged, sample(1, "1", flags=("truncated",), model="a"))))
         self.assertEqual(dict(found.flags), {"truncated": 2})
         self.assertEqual(found.retried, 1)

@@ -207,6 +207,7 @@ class Refusals(Base):
     def test_an_unknown_word_is_named_with_its_place_and_the_nearest_known_one(self) -> None:
         for document, *words in (
             (suite(promt="x"), "'promt'", "did you mean 'prompt'"),
+            (suite(zz=1, aa=1), "unknown key 'aa'"),
             (suite(case(crtical=True)), "case 'a'", "'crtical'", "did you mean 'critical'"),
             (suite(policy={"alhpa": 0.05}), "policy", "'alhpa'", "did you mean 'alpha'"),
             (suite(prices={"m": {"prompt": 1}}), "prices", "'m'", "'prompt'"),
@@ -218,6 +219,11 @@ class Refusals(Base):
         ):
             with self.subTest(words=words):
                 self.refused(document, *words)
+
+    def test_no_word_is_suggested_that_would_be_refused_too(self) -> None:
+        for name in ("not-rubric", "not-rubrik"):
+            said = self.refused(asserting({"type": name, "value": "x"}), "unknown assertion type")
+            self.assertNotIn("did you mean 'not-rubric'", said)
 
     def test_an_assertion_without_a_usable_type_is_told_so_in_words_of_json(self) -> None:
         for given in ({"value": "x"}, {"type": None, "value": "x"}, {"type": [None], "value": "x"}):

@@ -7,9 +7,11 @@ import io
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -256,6 +258,7 @@ class EnvironmentTest(unittest.TestCase):
         ci = dict(zip(names, ("https://github.com", "o/r", "7")))
         found = m.environment(world({**ci, "OPENAI_API_KEY": "canary", "PATH": os.defpath}))
         self.assertEqual(found["ci_run"], "https://github.com/o/r/actions/runs/7")
+        self.assertIsNone(m.environment(world({"GITHUB_RUN_ID": "7"}))["ci_run"])
         self.assertNotIn("canary", json.dumps(found))
         self.assertRegex(found["source_sha256"], "^[0-9a-f]{64}$")
 
@@ -263,6 +266,33 @@ class EnvironmentTest(unittest.TestCase):
         with mock.patch.object(subprocess, "Popen", side_effect=FileNotFoundError):
             found = m.environment(world())
         self.assertEqual((found["git_commit"], found["git_dirty"], found["ci_run"]), (None,) * 3)
+
+    @unittest.skipUnless(shutil.which("git"), "git is asked for the commit")
+    def test_only_a_change_of_what_git_tracks_makes_a_tree_dirty(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+
+        def git(*words: str) -> str:
+            who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+            environ = m.clean_environ(os.environ)
+            return subprocess.check_output(["git", *who, *words], env=environ, text=True).strip()
+
+        def found() -> tuple[Any, Any]:
+            told = m.environment(world(os.environ))
+            return told["git_commit"], told["git_dirty"]
+
+        tracked = Path("tracked")
+        tracked.write_text("1")
+        git("init", "-q")
+        self.assertEqual(found(), (None, False))
+        git("add", "tracked")
+        git("commit", "-qm", "one", "--no-verify")
+        Path("untracked").write_text("1")
+        self.assertEqual(found(), (git("rev-parse", "HEAD"), False))
+        tracked.write_text("22")
+        self.assertEqual(found(), (git("rev-parse", "HEAD"), True))
 
     def test_times_are_utc_to_the_second(self) -> None:
         self.assertEqual(m.utc(world()), "2026-11-30T12:00:00Z")
