@@ -3556,7 +3556,7 @@ def _imagined(template: Run, case: CaseResult, passed: int, n: int) -> Run:
     """A run of this case alone, with n samples of which so many passed."""
     marks = (AssertionResult("equals", seed < passed, "") for seed in range(n))
     samples = tuple(Sample(seed, assertions=(mark,)) for seed, mark in enumerate(marks))
-    return template._replace(cases=(case._replace(samples=samples, has_rubric=False),))
+    return template._replace(cases=(case._replace(samples=samples),))
 
 
 def false_alarms(
