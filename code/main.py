@@ -5322,13 +5322,9 @@ def render_false_alarms(found: FalseAlarms, samples: int) -> str:
     lines = _paragraph(f"an unchanged model is not accepted in {rate:.1%} of {gates}")
     lines += [f"  {kind:16} {count / found.trials:6.1%}" for kind, count in sorted(found.causes.items())]
     if found.never_failed:
-        text = (
-            f"{counted(found.never_failed, 'case')} never failed in what was observed, and so never does here"
-        )
-        like = (
-            f"with {found.fewest} samples a true pass rate of {0.05 ** (1 / found.fewest):.2f} can look alike"
-        )
-        lines += _paragraph(f"{text}: {like}")
+        steady, fewest = counted(found.never_failed, "case"), counted(found.fewest, "sample")
+        like = f"with {fewest} a true pass rate of {0.05 ** (1 / found.fewest):.2f} can look alike"
+        lines += _paragraph(f"{steady} never failed in what was observed, and so never does here: {like}")
     return _text(lines)
 
 
