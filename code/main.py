@@ -601,6 +601,10 @@ def markdown_text(text: str, limit: int = 200) -> str:
     return re.sub(r"(\\?[@#-])(?=\w)", r"\1<!-- -->", shown)
 
 
+# The one object for equal texts that come with every case or reply: a key, a model's name.
+held_once = functools.lru_cache(maxsize=4096)(str)
+
+
 def counted(n: int, noun: str) -> str:
     """A number with its noun: `1 case`, `0 answers`."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
@@ -2145,7 +2149,7 @@ def parse_assertion(source: object) -> Assertion:
             raise ValueError(f"unknown key {quoted(key)}{nearest(key, keys)}")
     if "value" not in source:
         raise ValueError("has no 'value'")
-    return Assertion(sys.intern(name), kind.parse(source), source)
+    return Assertion(held_once(name), kind.parse(source), source)
 
 
 def silence_passes(assertion: Assertion) -> bool:
@@ -2268,7 +2272,7 @@ def _fill_deep(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fill_deep(item, values) for item in value]
     if isinstance(value, dict):
-        return {sys.intern(key): _fill_deep(item, values) for key, item in value.items()}
+        return {held_once(key): _fill_deep(item, values) for key, item in value.items()}
     return value
 
 
@@ -2539,7 +2543,7 @@ def read_reply(
         message = one_line(error.message, secrets)
         raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s) from None
     at_least = SECRET_CHARS_IN_ANSWERS
-    facts = (sys.intern(one_line(f, secrets, at_least)) if isinstance(f, str) else f for f in reply[1:])
+    facts = (held_once(one_line(f, secrets, at_least)) if isinstance(f, str) else f for f in reply[1:])
     return Reply._make((hide_secrets(reply.text, secrets, at_least), *facts))
 
 
@@ -6002,6 +6006,7 @@ def _lines_before(task: ScanTask) -> int:
 
 MAX_BODY_BYTES = 16 * 2**20
 HEADER_BYTES = 2**20  # all the headers of a reply, 100-continue floods included
+HEADER_LINE_BYTES, MAX_HEADERS = 2**16, 100  # as in http.client
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~\xa0-\xff]*")
 _T = TypeVar("_T")
 
@@ -6130,9 +6135,10 @@ class _Response(http.client.HTTPResponse):
         self.status = 100
         while self.status < 200:
             version, self.status, _ = self._read_status()  # type: ignore[attr-defined]
-            if version not in ("HTTP/1.0", "HTTP/1.1"):
-                raise http.client.UnknownProtocol(version)
-            pairs = [line.partition(":") for line in iter(self._line, "")]
+            lines = list(itertools.islice(iter(self._line, ""), MAX_HEADERS + 1))
+            if len(lines) > MAX_HEADERS or version not in ("HTTP/1.0", "HTTP/1.1"):
+                raise http.client.HTTPException("too many headers, or another protocol")
+        pairs = [line.partition(":") for line in lines]
         self.fields = {name.lower(): value.strip() for name, _, value in reversed(pairs)}
         coding, size = self.fields.get("transfer-encoding", "").lower(), self.fields.get("content-length", "")
         size = "0" if self.status in (204, 304) else "" if coding else size
@@ -6142,9 +6148,10 @@ class _Response(http.client.HTTPResponse):
         self.will_close = closes or (self.length is None and not self.chunked)
 
     def _line(self) -> str:
-        line = self.fp.readline()
+        line = self.fp.readline(HEADER_LINE_BYTES)
         if not line.endswith(b"\n"):
-            raise http.client.IncompleteRead(line)
+            whole = len(line) < HEADER_LINE_BYTES
+            raise http.client.IncompleteRead(line) if whole else http.client.LineTooLong("header")
         return line.decode("latin-1").rstrip("\r\n")
 
 

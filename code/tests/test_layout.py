@@ -39,8 +39,7 @@ OUTSIDE = {
     *("traceback", "urllib"),
 }
 ALLOWED = {
-    *("contextlib.suppress", "random.Random", "sys.float_info", "sys.intern"),
-    *("time.strptime", "time.strftime"),
+    *("contextlib.suppress", "random.Random", "sys.float_info", "time.strptime", "time.strftime"),
     *(
         "datetime.date.fromisoformat",
         "datetime.datetime.strptime",

@@ -169,8 +169,7 @@ def full(bars: Bars, root: Path) -> None:
             futures[name] = pool.submit(outage, name, fault, folder)
         for name, future in futures.items():
             found = future.result()
-            bar = 122 if name == "hang" else 60  # before --timeout (120 s) a slow model looks no different
-            bars.at_most(f"full outage, {name}: ends after", found.wall_s, bar, " s")
+            bars.at_most(f"full outage, {name}: ends after", found.wall_s, 60, " s")
             said = sentences(found)
             bars.holds("  exit code, and sentences that say why", (found.code, len(said)), (1, 1))
             print(f"    {said[0] if said else (found.out + found.err)[-300:]!r}")

@@ -78,8 +78,7 @@ def many(bars: Bars, folder: Path) -> None:
         with stub(where, answers) as url:
             found = ask(where, url, folder / "many.json", "-j", str(JOBS), "--samples", str(samples))
         print(f"  {cases} x {samples}: wall {found.wall_s:.0f} s, CPU {found.cpu_s:.0f} s")
-        bar = 200 if cases < MANY else 250  # a case is held too, not its samples alone
-        bars.at_most(f"{cases:,} cases x {samples} samples: peak memory", found.peak_mb, bar, " MB")
+        bars.at_most(f"{cases:,} cases x {samples} samples: peak memory", found.peak_mb, 200, " MB")
 
 
 def start_up(bars: Bars, folder: Path, rounds: int) -> None:
