@@ -10,6 +10,7 @@ import doctest
 import io
 import re
 import shlex
+import subprocess
 import sys
 import types
 import unittest
@@ -273,6 +274,17 @@ class Commands(House):
 
 
 class Packaging(unittest.TestCase):
+    @unittest.skipUnless((ROOT / ".git").exists(), "an unpacked archive has no list of what is committed")
+    def test_the_top_level_is_as_the_design_card_fixes_it(self) -> None:
+        argv = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"]
+        listed = subprocess.run(argv, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=60).stdout
+        paths = [Path(name).parts for name in listed.split("\0") if name]
+        top = {parts[0] for parts in paths if not (parts[0].startswith(".") and len(parts) > 1)}
+        fixed = {"code", "outputs", "README.md", "pyproject.toml", "LICENSE", ".gitignore"}
+        self.assertEqual(top, fixed)
+        in_code = {parts[1] for parts in paths if parts[0] == "code"}
+        self.assertEqual(in_code, {"main.py", "suites", "fixtures", "tests"})
+
     def test_the_version_has_one_home(self) -> None:
         pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         self.assertIn('dynamic = ["version"]', pyproject)
