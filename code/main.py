@@ -5116,6 +5116,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     if run.incomplete or summary.sample_errors:
         has = "has" if summary.sample_errors == 1 else "have"
         failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked {has} no answer"
+        failed = failed if summary.samples else "nothing was answered"
         yield f"NO RESULT: {failed}; so far {passed}"
     else:
         yield f"{passed}, 95 % interval {_interval(summary.interval)}"
@@ -6287,35 +6288,64 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
     return ProviderError(kind, one_line(message))
 
 
-class RetryGate:
-    """What the workers of a run share: a pause for all, and the error that `ended_by` all hope: ten
-    failed samples in a row, or four before the first answer when the last is hopeless; and as many
-    more as are under way, since of samples that start together those that fail at once end first.
-    It `hung` when the first four all timed out: those under way began with them."""
+class Pause:
+    """Until when, on its clock, no worker of a run may send."""
 
     def __init__(self) -> None:
-        self.ended_by: ProviderError | None = None
-        self._lock, self._until = threading.Lock(), -math.inf
-        self.hung = False
-        self._answered, self._failed, self._timeouts = False, 0, 0
-        self._under_way: set[int] = set()  # threads that were let through and have not noted yet
+        self.until, self._lock = -math.inf, threading.Lock()
 
     def hold(self, until: float) -> None:
-        """Lets no worker send before `until` on the run's clock."""
+        """Lets no worker send before `until`."""
         with self._lock:
-            self._until = max(self._until, until)
+            self.until = max(self.until, until)
+
+
+class RetryGate:
+    """What the workers share that ask one provider: the pause of the run, and the error that `ended_by`
+    all hope: ten failed samples in a row, or four before the first answer when the last is hopeless;
+    and as many more as are under way, since of samples that start together those that fail at once end
+    first. It `hung` when the first four all timed out (those under way began with them), or when no
+    sign of life came within `patience_s` of the first call."""
+
+    def __init__(
+        self, name: str = "the endpoint", pause: Pause | None = None, patience_s: float = math.inf
+    ) -> None:
+        self.name, self.pause, self._patience_s = name, pause or Pause(), patience_s
+        self.ended_by: ProviderError | None = None
+        self.hung = False
+        self._lock, self._due = threading.Lock(), math.nan  # not a number until the first call
+        self._answered, self._failed, self._timeouts = False, 0, 0
+        self._last: ProviderError | None = None
+        self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def wait(self, clock: Callable[[], float], sleep: Callable[[float], bool]) -> None:
         """Returns when sending is allowed; ProviderError `stopped` when it no longer will be.
         `sleep(seconds)` returns True when the run was told to stop (threading.Event.wait)."""
         while self.ended_by is None:
-            left = self._until - clock()
+            now = clock()
+            left = self.pause.until - now
             if left <= 0:
-                self._under_way.add(threading.get_ident())
+                with self._lock:
+                    self._under_way.add(threading.get_ident())
+                    self._due = now + self._patience_s if math.isnan(self._due) else self._due
                 return
             if sleep(left):
                 raise ProviderError("stopped", "stopped before the call")
         raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
+
+    def heard(self, error: ProviderError | None) -> None:
+        """Notes what one attempt brought: None for an answer. All but silence, a broken connection and
+        a server's error without a Retry-After is a sign of life."""
+        silent = error and error.kind in RETRIED_KINDS - {"rate_limit"} and error.retry_after_s is None
+        with self._lock:
+            self._due = self._due if silent else math.inf
+
+    def check(self, now: float) -> None:
+        """Ends all hope when the first sign of life is overdue."""
+        with self._lock:
+            if now >= self._due and self.ended_by is None:
+                words = f"no reply in the first {self._patience_s:g} s; a slow model needs a longer --timeout"
+                self.hung, self.ended_by = True, self._last or ProviderError("timeout", words)
 
     def note(self, error: ProviderError | None) -> None:
         """Counts how a sample ended: None for an answer, else the error after the last attempt."""
@@ -6324,9 +6354,9 @@ class RetryGate:
             if error is None:
                 self._answered, self._failed, self._timeouts = True, 0, 0
             elif error.kind != "stopped":
-                self._failed += 1
+                self._failed, self._last = self._failed + 1, error
                 self._timeouts += error.kind == "timeout"
-                self.hung = not self._answered and self._timeouts == self._failed >= 4
+                self.hung |= not self._answered and self._timeouts == self._failed >= 4
                 early = not self._answered and error.kind in HOPELESS_KINDS
                 if self.hung or self._failed >= (4 if early else 10) + len(self._under_way):
                     self.ended_by = self.ended_by or error
@@ -6346,16 +6376,18 @@ def call_with_retries(
             gate.wait(clock, sleep)
             answer = ask_once()
         except ProviderError as error:
+            gate.heard(error)
             error.attempts = attempt - (error.kind == "stopped")
             wait_s, retry = backoff_s(attempt, rng), error.kind in RETRIED_KINDS
             if retry and error.retry_after_s is not None:
                 wait_s = max(wait_s, error.retry_after_s)
-                gate.hold(clock() + error.retry_after_s)
+                gate.pause.hold(clock() + error.retry_after_s)
             in_time = attempt < attempts and clock() + wait_s < give_up_at
             if not (retry and in_time) or sleep(wait_s):
                 gate.note(error)
                 raise
         else:
+            gate.heard(None)
             gate.note(None)
             return answer, attempt
 
@@ -6365,6 +6397,7 @@ def call_with_retries(
 # ==================================================================================================
 
 JOURNAL_SCHEMA = "minieval/journal/1"
+CALL_LIMIT_S, FIRST_REPLY_S = 120.0, 50.0
 Messages = Sequence[Mapping[str, str]]
 Answer = tuple[Reply, float, int]  # a reply, the last attempt's latency_ms, and the attempts
 
@@ -6377,7 +6410,7 @@ class RunOptions(NamedTuple):
     api_key_env: str = "OPENAI_API_KEY"
     api_key_header: str = "Authorization"
     header: Sequence[str] = ()
-    timeout: float = 120.0
+    timeout: float | None = None
     attempts: int = 5
     model: Sequence[str] = ()
     exec: Sequence[str] = ()
@@ -6403,6 +6436,14 @@ class RunOptions(NamedTuple):
     def judge_url(self) -> str | None:
         return self.judge_base_url or self.base_url
 
+    @property
+    def call_limit_s(self) -> float:
+        return CALL_LIMIT_S if self.timeout is None else self.timeout
+
+    @property
+    def patience_s(self) -> float:  # until the first reply; who allows more a call knows a slow model
+        return max(FIRST_REPLY_S, self.timeout or 0)
+
 
 class Stop:
     """Why a run ends early, and the time on its clock when it must. The first reason counts; `event`
@@ -6425,7 +6466,8 @@ class Session:
 
     def __init__(self, options: RunOptions, world: World) -> None:
         self.options, self.world, self.started = options, world, utc(world)
-        self.stop, self.gate, self.client = Stop(), RetryGate(), HttpClient(clock=world.clock)
+        self.stop, self.pause, self.client = Stop(), Pause(), HttpClient(clock=world.clock)
+        self.gates: list[RetryGate] = []
         self.headers: dict[str, str] = {}
         self.secrets: list[str] = []
         if world.environ.get(options.api_key_env, "").strip():
@@ -6441,6 +6483,20 @@ class Session:
         value = self.world.environ.get(variable, "")
         self.secrets.append(placed("headers", header_value, value, f"the variable {variable}"))
         return self.secrets[-1]
+
+    def gate(self, name: str, patience_s: float = math.inf) -> RetryGate:
+        """The gate of one more provider."""
+        self.gates.append(RetryGate(name, self.pause, patience_s))
+        return self.gates[-1]
+
+    def end_if_hopeless(self) -> None:
+        """Stops the run when a provider cannot be used. One that hung loses nothing with the calls
+        under way (a program would go on alone)."""
+        for gate in self.gates:
+            gate.check(self.world.clock())
+            if gate.ended_by is not None:
+                self.stop(f"{gate.name} cannot be used ({gate.ended_by.kind}): {gate.ended_by.message}")
+                self.stop.cut = self.stop.cut or (gate.hung and not self.options.exec)
 
     def sleep(self, pause_s: float) -> bool:
         """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
@@ -6477,6 +6533,7 @@ class OpenAIChatProvider:
             raise UsageError(f"{flag} is needed to ask {quoted(model)}")
         base = placed(flag, normal_base_url, url)
         self._session, self._base, self._model, self._strip = session, base, model, strip
+        self._gate = session.gate(f"the endpoint of {quoted(model)}", session.options.patience_s)
         self._defaults, self.endpoint = {*REQUEST_DEFAULTS, "seed"} - request.keys(), base.shown
         sent = {**REQUEST_DEFAULTS, "seed": 0, **request}
         self.request = {key: value for key, value in sent.items() if value is not None}
@@ -6490,11 +6547,11 @@ class OpenAIChatProvider:
     def __call__(self, case: Case, messages: Messages, seed: int) -> Answer:
         """Raises ProviderError when no answer came."""
         session, clock = self._session, self._session.world.clock
-        session.gate.wait(clock, session.sleep)
-        deadline = clock() + session.options.timeout
+        self._gate.wait(clock, session.sleep)
+        deadline = clock() + session.options.call_limit_s
         (reply, latency_ms), attempts = call_with_retries(
             lambda: self._ask_once(messages, seed, deadline), attempts=session.options.attempts,
-            rng=session.world.rng, clock=clock, sleep=session.sleep, gate=session.gate,
+            rng=session.world.rng, clock=clock, sleep=session.sleep, gate=self._gate,
             give_up_at=min(deadline, session.stop.until),
         )  # fmt: skip
         reply = without_thinking(reply) if self._strip else reply
@@ -6622,8 +6679,11 @@ def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sam
 _KEPT_OF_REPLY = sorted({*Reply._fields} & {*Sample._fields})
 
 
-def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
-    """One call from question to graded sample; a ProviderError becomes the sample's error."""
+def ask(
+    call: Call, suite: Suite, lane: Lane, paid: Callable[[Sample], object] = lambda sample: None
+) -> Sample:
+    """One call from question to graded sample; a ProviderError becomes the sample's error. A new answer
+    that a judge is to be asked about is `paid` for before that."""
     kept = lane.kept.get((call.case.id, call.seed))
     if kept is not None and kept.output is not None:
         reply = Reply(kept.output, kept.finish_reason, thinking=THINKING in kept.flags)
@@ -6641,11 +6701,13 @@ def ask(call: Call, suite: Suite, lane: Lane) -> Sample:
         cost_usd=cost_usd(reply, lane.price),
         **{name: getattr(reply, name) for name in _KEPT_OF_REPLY},
     )
+    if call.case.has_rubric:
+        paid(sample)
     return graded_sample(call.case, sample, reply, lane.tools)
 
 
 def run_calls(
-    calls: Sequence[Call], take: Callable[[Call], object], workers: int, stop: Stop, tick: Callable[[], None]
+    calls: Sequence[Any], take: Callable[[Any], object], workers: int, stop: Stop, tick: Callable[[], None]
 ) -> None:
     """Takes the calls in order on `workers` threads, and ticks here meanwhile. After a stop no new call
     starts, and those under way are waited for, unless it is `cut`. A bug in a worker stops the others
@@ -6852,16 +6914,12 @@ def limits(
     options: RunOptions, session: Session, fail_fast: Collection[str]
 ) -> Callable[[Case, Sample], None]:
     """What looks at one sample after the other, before its worker asks for another, and stops the run
-    at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`. An endpoint that
-    hung from the start loses nothing with the calls under way (a program would go on alone)."""
+    at a limit: seconds, US dollars, a hopeless endpoint, a failed case of `fail_fast`."""
     stop, limit, spent = session.stop, options.max_cost_usd, Decimal(0)
 
     def look(case: Case, sample: Sample) -> None:
         nonlocal spent
-        hopeless = session.gate.ended_by
-        if hopeless is not None:
-            stop(f"the endpoint cannot be used ({hopeless.kind}): {hopeless.message}")
-            stop.cut = session.gate.hung and not options.exec
+        session.end_if_hopeless()
         if session.world.clock() >= stop.until or (sample.error and sample.error[0] == "stopped"):
             stop(f"--max-time of {options.max_time or 0:g} s reached", limit=True)
         if limit is not None and sample.output is not None:
@@ -6888,7 +6946,12 @@ def execute(
 
     def take(call: Call) -> None:
         lane = lanes[call.lane]
-        sample = kept = ask(call, suite, lane)
+
+        def paid(sample: Sample) -> None:
+            if lane.journal is not None and not options.no_outputs and options.judge != KEYWORD_JUDGE:
+                lane.journal.add(call.case.id, sample._replace(error=("judge", "not asked yet")))
+
+        sample = kept = ask(call, suite, lane, paid)
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
             kept = sample._replace(output=None, assertions=results)
@@ -6903,9 +6966,14 @@ def execute(
                 progress.add(kept.error is not None)
             look(call.case, sample)
 
+    def tick() -> None:
+        progress.show()
+        with keeping:
+            session.end_if_hopeless()
+
     with interruptible(session.world, session.stop):
         try:
-            run_calls(missing, take, options.jobs, session.stop, progress.show)
+            run_calls(missing, take, options.jobs, session.stop, tick)
         finally:
             progress.finish()
 
@@ -6995,7 +7063,8 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
             asked = name, suite.request, suite.strip_thinking
             provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
         else:
-            provider = ExecProvider(name, session.world, options.timeout, session.gate, session.sleep)
+            gate = session.gate(f"the program {quoted(name)}")
+            provider = ExecProvider(name, session.world, options.call_limit_s, gate, session.sleep)
         lane = Lane(name, provider, suite.prices.get(name), tools)
         if out is not None:
             prepare_output(out)
@@ -7409,7 +7478,11 @@ ENDPOINT = (
     ),
     option("--api-key-header", "header for the key (Azure: api-key)", default="Authorization"),
     repeated("--header", "another header, its value from a variable", metavar="NAME=ENVVAR"),
-    option("--timeout", "seconds for a call with its retries (default 120)", type=seconds, default=120.0),
+    option(
+        "--timeout",
+        "seconds for a call with its retries (default 120, and 50 for the first reply)",
+        type=seconds,
+    ),
     option("--attempts", "attempts a call (default 5)", type=bounded(int, 1, 20, "1 to 20"), default=5),
 )
 
@@ -8044,16 +8117,23 @@ def cmd_calibrate(args: argparse.Namespace, world: World) -> int:
     session = Session(options_of(RunOptions, with_endpoint(args, world.environ)), world)
     judge = session.judge(args.judge, args.judge_base_url or args.base_url, None)
     asked = [item for item in items for _ in range(args.repeats)]
-    with contextlib.closing(session), futures.ThreadPoolExecutor(args.jobs) as pool:
-        try:
-            answers = pool.map(lambda item: judge(item.rubric, item.output), asked)
-            verdicts: list[JudgeVerdict] = placed(args.labels, list, answers)
-        except ProviderError as error:
-            tell(world, f"the judge could not be asked ({error.kind}): {printable(error.message)}")
-            return EXIT_NO
-    left = iter(verdicts)
+    verdicts: dict[int, JudgeVerdict] = {}
+
+    def take(index: int) -> None:
+        verdicts[index] = judge(asked[index].rubric, asked[index].output)
+
+    try:
+        with contextlib.closing(session):
+            every = range(len(asked))
+            placed(args.labels, run_calls, every, take, args.jobs, session.stop, session.end_if_hopeless)
+    except ProviderError as error:
+        session.stop.reason = f"{error.kind}: {error.message}"
+    if session.stop.reason:
+        tell(world, f"the judge could not be asked: {printable(session.stop.reason)}")
+        return EXIT_NO
+    left = iter([verdicts[index] for index in every])
     found = calibrate([JudgedItem(item, tuple(itertools.islice(left, args.repeats))) for item in items])
-    served = sorted({verdict.model for verdict in verdicts if verdict.model})
+    served = sorted({verdict.model for verdict in verdicts.values() if verdict.model})
     digest = file_sha256(args.labels)
     record = calibration_document(found, args.judge, served, digest, args.min_kappa, utc(world))
     outputs.deliver(world, render_calibration(found, args.judge, args.min_kappa), json_pages(record))

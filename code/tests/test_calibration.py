@@ -8,6 +8,7 @@ import sys
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -155,6 +156,12 @@ class CalibrateTest(RunTestCase):
         self.assert_says(result, 1, "the judge could not be asked")
         self.assertFalse(Path(self.path("record.json")).exists())
         self.assert_says(self.calibrate(LABELS, judge="judge-v1"), 2, "--judge-base-url")
+
+    def test_a_judge_that_never_replies_is_given_up_before_its_calls_time_out(self) -> None:
+        stub = self.serve(self.suite(1), faults=[{"delay_s": 1}])
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
+            result = self.calibrate(LABELS, "--judge-base-url", stub.url, judge="judge-v1")
+        self.assert_says(result, 1, "the judge could not be asked", "no reply in the first 0.2 s")
 
     def test_hostile_labels_are_bad_input_and_name_the_line(self) -> None:
         good: dict[str, Any] = {"output": "ok", "rubric": "says 'ok'", "human": True}

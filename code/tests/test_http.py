@@ -736,7 +736,7 @@ class Retries(unittest.TestCase):
         with self.assertRaises(m.ProviderError) as caught:
             self.ask(limited(), "Paris")
         self.assertEqual((caught.exception.kind, caught.exception.attempts), ("rate_limit", 1))
-        self.gate.hold(self.clock.now + 5)
+        self.gate.pause.hold(self.clock.now + 5)
         with self.assertRaises(m.ProviderError) as caught:
             self.ask("Paris")
         self.assertEqual((caught.exception.kind, caught.exception.attempts), ("stopped", 0))
@@ -773,6 +773,41 @@ class Retries(unittest.TestCase):
             for kind in kinds:
                 gate.note(m.ProviderError(kind, "x") if kind else None)
             self.assertEqual(gate.hung, hung, kinds)
+
+    def test_an_endpoint_that_never_replied_hangs_when_its_patience_is_over(self) -> None:
+        gate, clock = m.RetryGate(patience_s=50), mock.Mock(side_effect=[7.0, 37.0])
+        gate.check(1e9)  # not asked yet
+        self.assertIsNone(gate.ended_by)
+        for _ in range(2):  # the first call counts
+            gate.wait(clock, lambda seconds: False)
+        for due, hung in ((56.9, False), (57.0, True)):
+            gate.check(due)
+            self.assertEqual((gate.hung, gate.ended_by is not None), (hung, hung))
+        self.assertRegex(str(gate.ended_by), "no reply in the first 50 s.*--timeout")
+
+    def test_an_endpoint_that_hangs_says_its_own_error_where_there_is_one(self) -> None:
+        gate = m.RetryGate(patience_s=50)
+        gate.wait(lambda: 0.0, lambda seconds: False)
+        gate.note(m.ProviderError("connection", "No route to host"))
+        gate.check(50.0)
+        self.assertEqual(str(gate.ended_by), "No route to host")
+
+    def test_an_answer_or_a_refusal_shows_that_an_endpoint_lives_and_an_outage_does_not(self) -> None:
+        for error, lives in (
+            (None, True), (m.ProviderError("auth", "x"), True), (m.ProviderError("bad_reply", "x"), True),
+            (m.ProviderError("rate_limit", "x"), True), (m.ProviderError("server", "x", 60.0), True),
+            (m.ProviderError("server", "x"), False), (m.ProviderError("connection", "x"), False),
+            (m.ProviderError("timeout", "x"), False), (m.ProviderError("bad_http", "x"), False),
+        ):  # fmt: skip
+            gate = m.RetryGate(patience_s=50)
+            with contextlib.suppress(m.ProviderError):
+                m.call_with_retries(
+                    mock.Mock(side_effect=[error or "Paris"]), attempts=1, rng=random.Random(1),
+                    clock=lambda: 0.0, sleep=lambda seconds: False, gate=gate,
+                )  # fmt: skip
+            gate.wait(lambda: 99.0, lambda seconds: False)
+            gate.check(1e9)
+            self.assertEqual(gate.ended_by is None, lives, error)
 
     def play_fifth(self, seed: int, workers: int, kind: str) -> m.ProviderError | None:
         """What ends a run of 400 samples, a fifth of which fails, and at once."""

@@ -119,7 +119,7 @@ class OutageTest(RunTestCase):
             with self.subTest(fault=fault):
                 stub = self.serve(suite, faults=[fault])
                 result = self.ask(suite, stub, out="")
-                self.assert_says(result, 1, "incomplete: the endpoint cannot be used")
+                self.assert_says(result, 1, "incomplete: the endpoint of 'm' cannot be used")
                 self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
                 self.assertLess(len(stub.calls), 20)
 
@@ -128,7 +128,7 @@ class OutageTest(RunTestCase):
         stub = self.serve(suite)
         stub.url = "http://127.0.0.1:9"
         result = self.ask(suite, stub, clock=clock)
-        self.assert_says(result, 1, "the endpoint cannot be used (connection)", "to go on:")
+        self.assert_says(result, 1, "the endpoint of 'm' cannot be used (connection)", "to go on:")
         self.assertLess(clock.skipped, 600)
         self.assertNotIn("FAIL", result.out)
         document = self.document("r.json")
@@ -146,11 +146,70 @@ class OutageTest(RunTestCase):
             begun = time.monotonic()
             result = self.ask(suite, stub, "-j", "4", "--timeout", "2")
             self.assertLess(time.monotonic() - begun, 3.9)
-        self.assert_says(result, 1, "the endpoint cannot be used (timeout): no complete reply from")
+        self.assert_says(result, 1, "the endpoint of 'm' cannot be used (timeout): no complete reply from")
         self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
         asked = [s for case in self.document("r.json")["cases"] for s in case["samples"]]
         self.assertEqual({sample["error"]["kind"] for sample in asked}, {"timeout"})
         self.assertLessEqual(len(asked), 4)
+
+    def test_an_endpoint_that_never_replies_ends_the_run_before_its_calls_time_out(self) -> None:
+        suite = self.suite(60)
+        stub = self.serve(suite)
+        with socket.create_server(("127.0.0.1", 0)) as silent, mock.patch.object(m, "FIRST_REPLY_S", 0.3):
+            stub.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            for jobs in "14":
+                begun = time.monotonic()
+                result = self.ask(suite, stub, "-j", jobs)
+                self.assertLess(time.monotonic() - begun, 5)
+                words = "(timeout): no reply in the first 0.3 s", "--timeout; 60 cases not asked"
+                self.assert_says(
+                    result, 1, "the endpoint of 'm' cannot be used", *words, "nothing was answered"
+                )
+                self.assertIn("cannot be used", self.document("r.json")["incomplete"])
+
+    def test_a_slow_model_is_waited_for_where_the_user_or_its_first_reply_says_so(self) -> None:
+        suite = self.suite(3)
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
+            slow = self.serve(suite, faults=[{"call": 1, "delay_s": 0.5}])
+            self.assert_says(self.ask(suite, slow, "--timeout", "9", "-j", "1", out=""), 0)
+            later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.5}])
+            self.assert_says(self.ask(suite, later, "-j", "1", out=""), 0)
+            limited = self.serve(suite, faults=[{"call": 1, "status": 429}, {"call": 2, "delay_s": 0.5}])
+            self.assert_says(self.ask(suite, limited, "-j", "1", out=""), 0)
+            self.assert_says(self.ask(suite, self.serve(suite, faults=slow.faults), "-j", "1", out=""), 1)
+
+    def test_a_model_or_a_judge_that_cannot_be_used_ends_the_run_though_others_answer(self) -> None:
+        rubric = {"assert": [{"type": "rubric", "value": "Says 'ok'."}]}
+        suite = self.suite(60, dict.fromkeys(range(60), rubric))
+        for more, name in (
+            (["--judge", "nobody"], "nobody"),
+            (["--judge", "keyword", "--model", "m", "--model", "nobody"], "nobody"),
+            (["--judge", "judge-v1", "--judge-base-url", "http://127.0.0.1:9"], "judge-v1"),
+        ):
+            with self.subTest(more=more):
+                stub = self.serve(suite)
+                result = self.ask(suite, stub, *more, out="")
+                self.assert_says(result, 1, f"the endpoint of '{name}' cannot be used")
+                self.assertLess(len(stub.asked), 40)
+
+    def test_an_answer_is_kept_before_its_judge_is_asked(self) -> None:
+        suite = self.suite(2, {0: {"assert": [{"type": "rubric", "value": "Says 'ok'."}]}})
+        stub = self.serve(suite, faults=[{"call": 2, "delay_s": 1}])
+        judge = ("--judge", "judge-v1", "-j", "1")
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
+            result = self.ask(suite, stub, *judge)
+        self.assert_says(result, 1, "the endpoint of 'judge-v1' cannot be used (timeout)")
+        self.assert_says(self.ask(suite, stub, *judge, "--resume"), 0, "2 of 2 cases passed")
+        models = [(model, case) for model, case, _ in stub.asked]
+        self.assertEqual(models, [("m", "c0"), ("judge-v1", None), ("m", "c1")])
+
+    def test_an_answer_that_is_not_to_be_kept_is_not_kept_for_its_judge_either(self) -> None:
+        suite = self.suite(1, {0: {"assert": [{"type": "rubric", "value": "Says 'ok'."}]}})
+        stub = self.serve(suite, faults=[{"call": 2, "status": 400}], c0="ok, a canary")
+        result = self.ask(suite, stub, "--judge", "judge-v1", "--no-outputs")
+        self.assert_says(result, 1, "judge: bad_request")
+        for path in self.folder.glob("r.json*"):
+            self.assertNotIn("canary", path.read_text("utf-8"))
 
     def test_a_pause_that_the_endpoint_asks_of_one_call_fails_no_other(self) -> None:
         suite = self.suite(6)
@@ -223,7 +282,10 @@ class WorkerTest(unittest.TestCase):
         for hung, program, cut in ((True, (), True), (False, (), False), (True, ("program",), False)):
             with self.subTest(hung=hung, program=program):
                 session = m.Session(m.RunOptions(exec=program), world())
-                session.gate.ended_by, session.gate.hung = error, hung
+                session.gate("other")
+                gate = session.gate("the endpoint of 'm'")
+                gate.ended_by, gate.hung = error, hung
+                session.gate("another")
                 m.limits(session.options, session, ())(case, m.Sample(0, error=("timeout", "x")))
                 self.assertTrue(session.stop.event.is_set())
                 self.assertEqual(session.stop.cut, cut)

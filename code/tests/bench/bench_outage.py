@@ -68,6 +68,11 @@ OUTAGES: Mapping[str, Mapping[str, Any] | None] = {
     "an HTML page": {"body": "<html>maintenance</html>"},
     "hang": {"delay_s": 3600},
     "hang, --timeout 10": {"delay_s": 3600},
+    "hang, -j 1": {"delay_s": 3600},
+    "refused, -j 1": None,
+    "HTTP 503, -j 1": {"status": 503},
+    "429, plain, -j 1": {"status": 429},
+    "drip, -j 32": {"drip_s": 20},
 }
 
 
@@ -149,7 +154,11 @@ def outage(name: str, fault: Mapping[str, Any] | None, folder: Path) -> Timed:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         argv = [*PROGRAM, "run", "--suite", where, "--base-url", url, "--model", "m"]
-        argv += ["--out", str(folder / "r.json"), *(["--timeout", "10"] if "--timeout" in name else [])]
+        argv += [
+            "--out",
+            str(folder / "r.json"),
+            *re.findall(r"-\S+|\d+$", name.partition(", -")[2] and name),
+        ]
         return timed(["timeout", "-s", "INT", "300", *argv], folder)
 
 
