@@ -3447,13 +3447,6 @@ def ruled(report: GateReport) -> GateReport:
     return report._replace(reasons=tuple(reason for rule in _RULES for reason in rule(report)))
 
 
-def _compared(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
-    pairing = pair_cases(baseline, candidate, _in_force(policy, options.today))
-    before, after = summarise(baseline), summarise(candidate)
-    found = compare(pairing.pairs, policy, options.test)
-    return GateReport(baseline, candidate, before, after, policy, options, pairing, found)
-
-
 def _corrected(report: GateReport, holm_p: float) -> GateReport:
     found = report.comparison._replace(holm_p=holm_p)
     if found.verdict.startswith(IMPROVED) and holm_p >= report.policy.alpha:
@@ -3461,26 +3454,26 @@ def _corrected(report: GateReport, holm_p: float) -> GateReport:
     return report._replace(comparison=found)
 
 
-def _decided(report: GateReport) -> GateReport:
-    report = ruled(report)
-    return report._replace(notes=tuple(text for notes in _NOTES for text in notes(report)))
-
-
-def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
-    """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
-    return _decided(_compared(baseline, candidate, policy, options))
-
-
 def gate_many(
     baseline: Run, candidates: Sequence[Run], policies: Sequence[Policy], options: GateOptions
 ) -> list[GateReport]:
     """One report a candidate. `improved` must hold after Holm's correction over the candidates;
     `regressed` is never corrected: a correction must not hide a regression."""
-    reports = [_compared(baseline, run, policy, options) for run, policy in zip(candidates, policies)]
+    before, reports = summarise(baseline), []
+    for run, policy in zip(candidates, policies):
+        pairing = pair_cases(baseline, run, _in_force(policy, options.today))
+        found = compare(pairing.pairs, policy, options.test)
+        reports.append(GateReport(baseline, run, before, summarise(run), policy, options, pairing, found))
     if len(reports) > 1:
         adjusted = holm([report.comparison.p for report in reports])
         reports = [_corrected(report, p) for report, p in zip(reports, adjusted)]
-    return [_decided(report) for report in reports]
+    decided = map(ruled, reports)
+    return [r._replace(notes=tuple(text for notes in _NOTES for text in notes(r))) for r in decided]
+
+
+def gate(baseline: Run, candidate: Run, policy: Policy, options: GateOptions) -> GateReport:
+    """May the candidate replace the baseline? Raises UsageError when nothing can be compared."""
+    return gate_many(baseline, [candidate], [policy], options)[0]
 
 
 def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
