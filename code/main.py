@@ -3741,34 +3741,29 @@ def _case_decision(
 ) -> tuple[str, str, str]:
     """(state, decision, reason) by the table of the design, first fitting row first. `before` is the
     case in the baseline ledger, `entry` its quarantine."""
+    steady, broken, weak = case.passes == case.runs, case.passes == 0, 5 * case.passes < 3 * case.runs
     ended = f"its quarantine ended on {entry.until}" if entry and entry.until < today else ""
-    if case.runs < case.expected:
-        missing = f"{case.expected - case.runs} of {case.expected} runs gave no verdict"
-        return "runs missing", BLOCK, missing
-    if case.runs < least:
-        return "too few runs", BLOCK, f"{case.runs} of {least}: 1 of 1 is no evidence"
-    if case.passes == case.runs:
-        if entry is None or case.runs >= RUNS_TO_LEAVE_QUARANTINE:
-            return "stable-pass", MERGE, "passed every run"
-        needs = f"needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
-        if ended:
-            return "stable-pass", BLOCK, f"{ended}, and leaving it {needs}"
-        return "stable-pass", MERGE, f"leaving quarantine {needs}"
-    if case.passes == 0:
-        if before and before.passes:
-            return "stable-fail", BLOCK, "a regression, not noise"
-        if before and before.runs and not case.critical:
-            known = "a known gap: the baseline ledger holds it as stable-fail too"
-            return "stable-fail", MERGE, known
-        return "stable-fail", BLOCK, "fails every run"
-    if 5 * case.passes < 3 * case.runs:
-        return "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"
-    state = "flaky, mostly passing"
-    if case.critical or ended:
-        return state, BLOCK, "critical" if case.critical else ended
-    if entry is None:
-        return state, QUARANTINE, "without a quarantine entry: counts against the budget"
-    return state, QUARANTINE, f"{entry.ticket} ({entry.owner}) until {entry.until}"
+    waiver = f"{entry.ticket} ({entry.owner}) until {entry.until}" if entry else ""
+    leaving = entry is not None and case.runs < RUNS_TO_LEAVE_QUARANTINE
+    needs = f"needs {RUNS_TO_LEAVE_QUARANTINE} such runs"
+    missing = f"{case.expected - case.runs} of {case.expected} runs gave no verdict"
+    known, flaky = "a known gap: the baseline ledger holds it as stable-fail too", "flaky, mostly passing"
+    rows: tuple[tuple[object, str, str, str], ...] = (
+        (case.runs < case.expected, "runs missing", BLOCK, missing),
+        (case.runs < least, "too few runs", BLOCK, f"{case.runs} of {least}: 1 of 1 is no evidence"),
+        (steady and leaving and ended, "stable-pass", BLOCK, f"{ended}, and leaving it {needs}"),
+        (steady and leaving, "stable-pass", MERGE, f"leaving quarantine {needs}"),
+        (steady, "stable-pass", MERGE, "passed every run"),
+        (broken and before and before.passes, "stable-fail", BLOCK, "a regression, not noise"),
+        (broken and before and before.runs and not case.critical, "stable-fail", MERGE, known),
+        (broken, "stable-fail", BLOCK, "fails every run"),
+        (weak, "flaky, mostly failing", BLOCK, "passes in fewer than 0.6 of the runs"),
+        (case.critical, flaky, BLOCK, "critical"),
+        (ended, flaky, BLOCK, ended),
+        (entry is None, flaky, QUARANTINE, "without a quarantine entry: counts against the budget"),
+        (True, flaky, QUARANTINE, waiver),
+    )
+    return next(row[1:] for row in rows if row[0])
 
 
 def _binding_blocks(ledger: Ledger, baseline: Ledger | None) -> Iterator[str]:
