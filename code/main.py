@@ -3255,9 +3255,8 @@ def _latency_rule(given: GateReport) -> Iterator[Reason]:
         elif before is None or after is None:
             yield Reason("latency", "unknown, and the policy has a ratio")
         elif after > ratio * before:
-            yield Reason(
-                "latency", f"p95 {after:.0f} ms against {before:.0f} ms, over the ratio of {ratio:g}"
-            )
+            both = f"p95 {after:.0f} ms against {before:.0f} ms"
+            yield Reason("latency", f"{both}, over the ratio of {ratio:g}")
 
 
 def _cost_rule(given: GateReport) -> Iterator[Reason]:
@@ -3270,10 +3269,9 @@ def _cost_rule(given: GateReport) -> Iterator[Reason]:
         needs = "the suite needs prices for this model, and the endpoint must report usage"
         yield Reason("cost", f"unknown, and the policy has a budget: {needs}")
         return
-    if limit is not None and per_call > Decimal(str(limit)):
-        yield Reason("cost", f"${per_call:.6f} per call, over the budget of ${limit:g}")
-    if whole is not None and total > Decimal(str(whole)):
-        yield Reason("cost", f"${total:.6f} in all, over the budget of ${whole:g}")
+    for spent, words, budget in ((per_call, "per call", limit), (total, "in all", whole)):
+        if budget is not None and spent > Decimal(str(budget)):
+            yield Reason("cost", f"${spent:.6f} {words}, over the budget of ${budget:g}")
     if ratio is not None and (base is None or per_call > base * Decimal(str(ratio))):
         known = "unknown" if base is None else f"${base:.6f}"
         yield Reason("cost", f"${per_call:.6f} per call against {known}, over the ratio of {ratio:g}")
@@ -3482,9 +3480,8 @@ def with_anchor(report: GateReport, anchored: GateReport) -> GateReport:
     found, once = anchored.comparison, ("latency", "cost", "quarantine", "improvement")
     effect = f"effect {float(found.effect):+.2f}, {p_text(found.p, report.policy.alpha)}"
     note = f"against the anchor {printable(anchored.baseline.model)}: {found.verdict} ({effect})"
-    more = [
-        r._replace(kind="anchor", text=f"{r.kind}: {r.text}") for r in anchored.reasons if r.kind not in once
-    ]
+    told = [reason for reason in anchored.reasons if reason.kind not in once]
+    more = [reason._replace(kind="anchor", text=f"{reason.kind}: {reason.text}") for reason in told]
     return report._replace(reasons=(*report.reasons, *more), notes=(*report.notes, note))
 
 
