@@ -3149,7 +3149,7 @@ def judge_name(run: Run) -> str:
     return printable(str((run.judge or {}).get("model") or "nobody"))
 
 
-def _judge(run: Run) -> tuple[object, ...]:
+def judge_key(run: Run) -> tuple[object, ...]:
     """What makes two judges the same measurement: the model asked and its prompt."""
     judge = run.judge or {}
     return judge.get("model"), judge.get("prompt_sha256")
@@ -3203,7 +3203,7 @@ def _case_rule(given: GateReport) -> Iterator[Reason]:
 
 def _judge_rule(given: GateReport) -> Iterator[Reason]:
     old, new = given.baseline, given.candidate
-    if _judge(old) == _judge(new) or given.options.allow_judge_change:
+    if judge_key(old) == judge_key(new) or given.options.allow_judge_change:
         return
     rubric = [p.id for p in given.pairing.pairs if _judged(p.baseline) or _judged(p.candidate)]
     judges = f"judged by {judge_name(old)} in the baseline and {judge_name(new)} in the candidate"
@@ -3361,7 +3361,7 @@ def _change_notes(given: GateReport) -> Iterator[str]:
     return _said(
         (prompt, "the prompt differs between the runs"),
         (prompt and old.model != new.model, "model and prompt changed at once: two causes, one effect"),
-        (_judge(old) != _judge(new), f"the judge differs: {judge_name(old)} and {judge_name(new)}"),
+        (judge_key(old) != judge_key(new), f"the judge differs: {judge_name(old)} and {judge_name(new)}"),
         (request, f"request parameters differ: {names(request)}"),
         (old.samples != new.samples, f"samples a case differ: {old.samples} and {new.samples}"),
         (asked, f"policies differ in {names(asked)}: the one asked for is applied"),
@@ -4884,10 +4884,8 @@ def parse_results(text: str) -> Run:
     run = Run(**{key: value for key, value in found.items() if key not in ("schema", "summary")})
     for case in () if run.incomplete else run.cases:
         _check_whole(case)
-    measured, asked = run.calibration or {}, run.judge or {}
-    if measured and (measured.get("judge"), measured.get("prompt_sha256")) != (
-        asked.get("model"), asked.get("prompt_sha256"),
-    ):  # fmt: skip
+    measured = run.calibration
+    if measured and (measured.get("judge"), measured.get("prompt_sha256")) != judge_key(run):
         raise UsageError("calibration: measured another judge, or judge prompt, than this run's")
     return run
 
