@@ -4645,24 +4645,17 @@ def _pair_document(pair: Pair) -> dict[str, Any]:
     return {"id": pair.id, "critical": pair.critical, "samples": pair.n, **passes}
 
 
-def _rubrics_document(found: RubricRate | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {**found._asdict(), "corrected": found.corrected and found.corrected._asdict()}
+def _side_document(run: Run, summary: Summary) -> dict[str, Any]:
+    found = rubric_rate(run)
+    rubrics = found and {**found._asdict(), "corrected": found.corrected and found.corrected._asdict()}
+    return {**summary_document(summary), "model": run.model, "finished": run.finished, "rubrics": rubrics}
 
 
 def gate_document(report: GateReport) -> dict[str, Any]:
     """A gate report as JSON; p is unrounded and never 0."""
     pairing, found = report.pairing, report.comparison
-    sides = {
-        role: {
-            **summary_document(summary), "model": run.model, "finished": run.finished,
-            "rubrics": _rubrics_document(rubric_rate(run)),
-        }
-        for role, run, summary in report.sides
-    }  # fmt: skip
     return {
-        **sides,
+        **{role: _side_document(run, summary) for role, run, summary in report.sides},
         **_picked(report, "decision", "notes"),
         **_picked(found, "verdict", "test", "p", "holm_p", "effect", "interval"),
         "schema": GATE_SCHEMA,
