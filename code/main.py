@@ -4805,11 +4805,8 @@ def parse_sample(where: str, value: object) -> Sample:
     return _with_verdict(where, Sample, read_fields(where, value, SAMPLE_FIELDS, ("seed",)), "assertions")
 
 
-_sample_list = list_of(parse_sample)
-
-
 def _samples(where: str, value: object) -> tuple[Sample, ...]:
-    samples: tuple[Sample, ...] = _sample_list(where, value)
+    samples: tuple[Sample, ...] = list_of(parse_sample)(where, value)
     seeds = [sample.seed for sample in samples]
     if seeds != sorted(set(seeds)):
         raise UsageError(f"{where}: seeds must be 0, 1, 2 ... in this order")
@@ -4933,11 +4930,8 @@ def part_document(suite: str, shard: object, corpus: str, tally: Tally) -> dict[
 
 def parse_parts(text: str) -> list[dict[str, Any]]:
     """Parts of a check, one a line."""
-    try:
-        parts = [parse_json(line) for line in text.split("\n") if line.strip()]
-    except JsonError as error:
-        raise UsageError(f"is cut short or not JSON: {error}") from None
-    return [check_schema(part, CONTAMINATION_PART_SCHEMA) for part in parts]
+    lines = [line for line in text.split("\n") if line.strip()]
+    return [_parse_document(line, CONTAMINATION_PART_SCHEMA) for line in lines]
 
 
 def merge_parts(suite: str, parts: Sequence[Mapping[str, Any]]) -> Tally:
