@@ -5156,11 +5156,9 @@ def _sight(report: GateReport) -> str:
         return f"{what}: with fewer than {floor} no drop, however large, is significant"
     missed = 1 - power(pairs, 0.2, 0.2, policy.alpha, policy.min_effect)
     least = minimum_detectable_effect(pairs, alpha=policy.alpha, min_effect=policy.min_effect)
-    unseen = (
-        "no drop, however large,"
-        if least is None
-        else f"nothing under {math.ceil(least * 100 - 1e-9)} points"
-    )
+    unseen = "no drop, however large,"
+    if least is not None:
+        unseen = f"nothing under {math.ceil(least * 100 - 1e-9)} points"
     grouped = "" if units == pairs else ", were they not grouped"
     drop = f"{pairs} cases at one sample{grouped}: a true 20-point drop is accepted {missed:.0%} of the time"
     return f"{drop}, or more where cases also improve; {unseen} is seen with power 0.8"
@@ -5244,15 +5242,15 @@ def render_gate_markdown(report: GateReport) -> str:
     return _text([*lines, "", *(f"- {markdown_text(note, 600)}" for note in report.notes), ""])
 
 
-def workflow_annotations(report: GateReport, limit: int = 10) -> list[str]:
+def workflow_annotations(report: GateReport) -> list[str]:
     """GitHub workflow commands: at most ten, unable to carry another command."""
     title = command_data(f"minieval: {report.decision}", is_property=True)
     level = {ACCEPT: "notice", REJECT: "error", INCONCLUSIVE: "warning"}[report.decision]
     texts = _reasons(report) or [verdict_line(report)]
-    return [f"::{level} title={title}::{command_data(text)}" for text in texts[:limit]]
+    return [f"::{level} title={title}::{command_data(text)}" for text in texts[:10]]
 
 
-def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results file") -> str:
+def cut_bytes(text: str, limit: int) -> str:
     """Whole lines of the text within `limit` bytes of UTF-8, saying what was cut."""
     if len(text.encode("utf-8", "replace")) <= limit:
         return text
@@ -5261,7 +5259,7 @@ def cut_bytes(text: str, limit: int = STEP_SUMMARY_LIMIT, more: str = "results f
     lines = text.split("\n")
     ends = itertools.accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines)
     kept = sum(end <= limit - 100 for end in ends)
-    return _text([*lines[:kept], "", f"... {len(lines) - kept} more lines, see the {more}"])
+    return _text([*lines[:kept], "", f"... {len(lines) - kept} more lines, see the results file"])
 
 
 _NEVER = (
@@ -5340,14 +5338,9 @@ def render_proof(proof: Proof) -> str:
     width = max([27, *map(len, labels)])
     lines += ["", " " * width + "".join(f"{n:3}" for n in range(1, len(FAULTS) + 1))]
     lines += [f"{label:{width}}{row}" for label, row in zip(labels, marks.values())]
-    lines += _section(
-        "survived (the case passes this answer)",
-        (
-            f"  {printable(t.case)}: {t.fault}: {quoted(t.planted)}"
-            for t in proof.trials
-            if t.outcome == SURVIVED
-        ),
-    )
+    survived = (trial for trial in proof.trials if trial.outcome == SURVIVED)
+    rows = (f"  {printable(trial.case)}: {trial.fault}: {quoted(trial.planted)}" for trial in survived)
+    lines += _section("survived (the case passes this answer)", rows)
     lines += [*_points(proof.notes), *_section("because", _points(proof.complaints))]
     verdict = "NOT PROVED" if proof.complaints else "PROVED"
     planted = outcomes[CAUGHT] + outcomes[SURVIVED]
