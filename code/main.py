@@ -5808,11 +5808,7 @@ def environment(world: World) -> dict[str, Any]:
 
 RANGE_BYTES = 8 << 20  # a plain file is read in ranges of about this size, one task each
 PIECE_BYTES = 1 << 16  # of a long line of plain text
-_UNPACK: Mapping[str, Callable[[Any], Any]] = {
-    ".gz": lambda raw: gzip.open(raw),  # noqa: SIM115  closed by _opened
-    ".bz2": lambda raw: bz2.open(raw),  # noqa: SIM115
-    ".xz": lambda raw: lzma.open(raw),  # noqa: SIM115
-}
+_PACKERS: Mapping[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
 
 
 class ScanTask(NamedTuple):
@@ -5826,20 +5822,18 @@ class ScanTask(NamedTuple):
 @contextlib.contextmanager
 def _opened(path: str, tally: Tally, stdin: Any = None) -> Iterator[tuple[Any, bool]]:
     """The bytes of a file, unpacked, and whether it was packed. UsageError for what goes wrong."""
-    unpack = _UNPACK.get(os.path.splitext(path)[1].lower())
+    packer = _PACKERS.get(os.path.splitext(path)[1].lower())
     try:
         with contextlib.nullcontext(stdin) if path == "-" and stdin else open(path, "rb") as raw:
-            if unpack and not raw.peek(1):
+            if packer and not raw.peek(1):
                 raise EOFError("an empty file is no archive")
-            stream = io.BufferedReader(unpack(raw)) if unpack else raw
+            stream = io.BufferedReader(packer.open(raw)) if packer else raw
             if b"\0" in stream.peek(PIECE_BYTES):
                 raise UsageError(f"{path}: holds NUL bytes: not UTF-8 text, so convert it or leave it out")
-            yield stream, unpack is not None
+            yield stream, packer is not None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        line = tally.counts["lines"]
-        raise UsageError(
-            f"{path}: cannot be read beyond line {line}: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        line, why = tally.counts["lines"], getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: cannot be read beyond line {line}: {why}") from None
 
 
 def _files_under(folder: str) -> Iterator[str]:
@@ -5849,16 +5843,15 @@ def _files_under(folder: str) -> Iterator[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.join(parent, name) for name in files if not name.startswith("."))
     for error in errors:
-        raise UsageError(f"{error.filename}: cannot be read: {getattr(error, 'strerror', None) or error}")
+        raise UsageError(f"{error.filename}: cannot be read: {error.strerror or error}")
 
 
 def list_tasks(patterns: Sequence[str], suite: str, world: World) -> list[ScanTask]:
     """What is to be read, in order of path; each file once, the suite itself not at all."""
     chosen: dict[str, str] = {}
     for pattern in patterns:
-        matches = (
-            [pattern] if pattern == "-" or os.path.exists(pattern) else glob.glob(pattern, recursive=True)
-        )
+        is_path = pattern == "-" or os.path.exists(pattern)
+        matches = [pattern] if is_path else glob.glob(pattern, recursive=True)
         if not matches:
             raise UsageError(f"--train {pattern}: no such file")
         for match in matches:
