@@ -144,8 +144,8 @@ class OutageTest(RunTestCase):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             stub.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             begun = time.monotonic()
-            result = self.ask(suite, stub, "-j", "4", "--timeout", "2")
-            self.assertLess(time.monotonic() - begun, 3.9)
+            result = self.ask(suite, stub, "-j", "4", "--timeout", "1")
+            self.assertLess(time.monotonic() - begun, 1.9)
         self.assert_says(result, 1, "the endpoint of 'm' cannot be used (timeout): no complete reply from")
         self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
         asked = [s for case in self.document("r.json")["cases"] for s in case["samples"]]
@@ -169,12 +169,12 @@ class OutageTest(RunTestCase):
 
     def test_a_slow_model_is_waited_for_where_the_user_or_its_first_reply_says_so(self) -> None:
         suite = self.suite(3)
-        with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
-            slow = self.serve(suite, faults=[{"call": 1, "delay_s": 0.5}])
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.1):
+            slow = self.serve(suite, faults=[{"call": 1, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, slow, "--timeout", "9", "-j", "1", out=""), 0)
-            later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.5}])
+            later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, later, "-j", "1", out=""), 0)
-            limited = self.serve(suite, faults=[{"call": 1, "status": 429}, {"call": 2, "delay_s": 0.5}])
+            limited = self.serve(suite, faults=[{"call": 1, "status": 429}, {"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, limited, "-j", "1", out=""), 0)
             self.assert_says(self.ask(suite, self.serve(suite, faults=slow.faults), "-j", "1", out=""), 1)
 
