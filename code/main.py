@@ -2063,9 +2063,9 @@ class NumericRule(NamedTuple):
     """What `numeric` compares with: all decimal, so that 2.68 is within 0.005 of 2.675."""
 
     value: Decimal
-    pick: str
     tolerance: Decimal | None
     relative_tolerance: Decimal | None
+    pick: str
 
 
 def _decimal(source: Source, name: str) -> Decimal | None:
@@ -2088,29 +2088,25 @@ def _numeric_rule(source: Source) -> NumericRule:
         raise ValueError("pick must be 'first', 'last' or 'only'")
     if "tolerance" in source and "relative_tolerance" in source:
         raise ValueError("give tolerance or relative_tolerance, not both")
-    value, *bounds = (_decimal(source, name) for name in ("value", "tolerance", "relative_tolerance"))
+    value, bound, share = (_decimal(source, name) for name in ("value", "tolerance", "relative_tolerance"))
     assert value is not None
-    return NumericRule(value, pick, *bounds)
-
-
-def _numeric_in_promptfoo(source: Source) -> dict[str, Any]:
-    value, pick, *bounds = _numeric_rule(source)
-    script = render_numeric_javascript(value, bounds[0], bounds[1], pick, negated=_is_negated(source))
-    return _javascript(script)
+    return NumericRule(value, bound, share, pick)
 
 
 @assertion_type(
     "numeric",
     "the number read from the answer is this one, within the tolerance",
     _numeric_rule,
-    _numeric_in_promptfoo,
+    lambda source: _javascript(
+        render_numeric_javascript(*_numeric_rule(source), negated=_is_negated(source))
+    ),
     options=("pick", "tolerance", "relative_tolerance"),
 )
 def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     number, detail = read_number(output, rule.pick)
     if number is None:
         return Check(None, detail)
-    value, _, tolerance, share = rule
+    value, tolerance, share, _ = rule
     passed = within(number, value, tolerance, share)
     bound = "" if tolerance is None else f" within {tolerance}"
     bound = bound if share is None else f" within a share of {share}"
