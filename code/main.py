@@ -470,8 +470,7 @@ def parse_json(text: str, *, decimals: bool = False, lenient_strings: bool = Fal
     With `decimals` numbers with a fraction or an exponent are `Decimal`, else `float`.
     Refused with `JsonError`: NaN and Infinity, a float beyond the range, duplicate keys,
     nesting that Python's stack cannot hold, more than 4,300 digits, empty text. A lone surrogate
-    escape is kept. With
-    `lenient_strings` a string may hold a raw newline, which judges often write.
+    escape is kept. With `lenient_strings` a string may hold a raw newline, as judges often write.
 
     >>> parse_json('{"a": [1, 2.50]}', decimals=True)
     {'a': [1, Decimal('2.50')]}
@@ -3807,8 +3806,6 @@ def check_ledger(
 
 CAUGHT, SURVIVED, NOT_APPLICABLE = "caught", "survived", "not applicable"
 _CASE_BLIND = frozenset(("icontains", "numeric", "max-chars"))
-
-
 Planter = Callable[[Case, str, Sequence[str]], Optional[str]]
 
 
