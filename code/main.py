@@ -735,11 +735,6 @@ def each_line(text: str, item: Field = lambda where, value: value) -> Iterator[A
     return (item(where, placed(where, parse_json, line)) for where, line in lines)
 
 
-def read_lines(text: str, item: Field) -> list[Any]:
-    """All values of a JSONL text, each read by the field."""
-    return list(each_line(text, item))
-
-
 texts_field = list_of(text_field)
 
 
@@ -3695,7 +3690,7 @@ def parse_run_log(text: str) -> list[Observation]:
     """Rows `{"run", "case", "passed"}`, one a line. Raises UsageError naming the line."""
     fields = {"run": text_field, "case": text_field, "passed": flag_field, "critical": flag_field}
     make = functools.partial(Observation, source="log")
-    return read_lines(text, object_of(fields, ("run", "case", "passed"), make))
+    return list(each_line(text, object_of(fields, ("run", "case", "passed"), make)))
 
 
 def parse_junit(text: str, run: str) -> list[Observation]:
@@ -4107,7 +4102,7 @@ def _label(where: str, document: object) -> LabelledItem:
 
 def parse_labels(text: str) -> list[LabelledItem]:
     """People's labels, JSONL. Raises UsageError naming the line; none is an error too."""
-    items = read_lines(text, _label)
+    items = list(each_line(text, _label))
     if not items:
         raise UsageError("holds no label, so there is nothing to measure the judge by")
     return items
@@ -6735,7 +6730,7 @@ class Journal:
         self._end = len(whole + end)
         if cut:
             self._file.truncate(self._end)
-        lines = placed(self.path, read_lines, whole.decode("utf-8", "replace"), _journal_line)
+        lines: list[Any] = placed(self.path, list, each_line(whole.decode("utf-8", "replace"), _journal_line))
         found = {(line["case"], line["sample"].seed): line["sample"] for line in lines[1:]}
         answered = sum(sample.output_sha256 is not None for sample in found.values())
         if not answered:
