@@ -2195,12 +2195,8 @@ def _is_day(text: str) -> bool:
         return False
 
 
-_day = checked(str, "a date like 2026-12-31", _is_day)
-
-QUARANTINE_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys(("case", "owner", "ticket"), text_field),
-    **dict.fromkeys(("until", "since"), _day),
-}
+_DAYS = dict.fromkeys(("until", "since"), checked(str, "a date like 2026-12-31", _is_day))
+QUARANTINE_FIELDS: Mapping[str, Field] = {**dict.fromkeys(Quarantine._fields, text_field), **_DAYS}
 read_quarantine = list_of(object_of(QUARANTINE_FIELDS, ("case", "owner", "ticket", "until"), Quarantine))
 
 POLICY_FIELDS: Mapping[str, Field] = {
