@@ -4441,8 +4441,7 @@ def nunjucks_text(text: str) -> str:
     >>> nunjucks_text("{{x}} and file://y"), nunjucks_text("file://y")
     ("{{ '{' }}{x}} and file://y", "{{ 'f' }}ile://y")
     """
-    text = re.sub(r"\{(?=[{%#])|#(?=\})", lambda match: "{{ '%s' }}" % match[0], text)
-    return re.sub(r"\A[fp](?=ile://|ackage:)", lambda match: "{{ '%s' }}" % match[0], text)
+    return re.sub(r"\{(?=[{%#])|#(?=})|\A[fp](?=ile://|ackage:)", lambda match: "{{ '%s' }}" % match[0], text)
 
 
 def _yaml_text(text: str, indent: str) -> str:
