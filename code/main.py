@@ -2623,11 +2623,8 @@ def _answer_text(message: Mapping[str, Any]) -> str:
     if content is not None and not isinstance(content, (str, list)):
         raise ProviderError("bad_reply", f"the answer's content is {json_kind(content)}")
     parts = content if isinstance(content, list) else [content or ""]
-    texts = [
-        part if isinstance(part, str) else _dig(part, "text")
-        for part in parts  # those of other types (images, reasoning) have no text
-        if _dig(part, "type") in (None, "text", "output_text")
-    ]
+    said = [part for part in parts if _dig(part, "type") in (None, "text", "output_text")]  # no image
+    texts = [part if isinstance(part, str) else _dig(part, "text") for part in said]
     if not all(isinstance(text, str) for text in texts):
         raise ProviderError("bad_reply", "a text part of the answer holds no text")
     text = "".join(texts)
