@@ -2753,10 +2753,9 @@ def cost_usd(reply: Reply, price: Price | None) -> float | None:
     asked, answered, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0
     if price is None or asked is None or answered is None or cached > asked:
         return None
-    full, answer, reduced = (None if rate is None else Decimal(str(rate)) for rate in price)
-    assert full is not None and answer is not None
-    reduced = full if reduced is None else reduced
-    return float(((asked - cached) * full + cached * reduced + answered * answer) / 1_000_000)
+    full, answer, reduced = price
+    counts = ((asked - cached, full), (cached, full if reduced is None else reduced), (answered, answer))
+    return float(sum(tokens * Decimal(str(rate)) for tokens, rate in counts) / 1_000_000)
 
 
 # ==================================================================================================
