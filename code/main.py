@@ -3998,7 +3998,7 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
     if run.prompt_sha256 != suite.prompt_sha256:
         raise UsageError("the prompt changed too: the stored answers are to another question, run it again")
     cases = {case.id: case for case in suite.cases}
-    told = ("critical", "why", "tags", "group", "owner", "fixture", "golden")
+    told = ("critical", "why", "tags", "group", "owner", "fixture", "golden", "has_rubric", "min_pass")
     results = []
     for old in run.cases:
         case, place = cases.get(old.id), f"case {quoted(old.id)}"
@@ -4011,9 +4011,7 @@ def rescore(run: Run, suite: Suite, tools: Tools) -> Run:
             if old.asked_sha256 != asked_sha256(suite, case):
                 raise UsageError(f"{place}: its input or prompt changed too: run it again")
             samples = tuple(_rescored(sample, case, place, tools) for sample in old.samples)
-            new = new._replace(
-                sha256=case.sha256, samples=samples, has_rubric=case.has_rubric, min_pass=case.min_pass
-            )
+            new = new._replace(sha256=case.sha256, samples=samples)
         results.append(new)
     return run._replace(cases=tuple(results), suite_sha256=suite.sha256, policy=suite.policy)
 
