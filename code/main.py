@@ -4453,18 +4453,16 @@ def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
     """YAML of plain values: texts quoted as JSON or as block literals, order kept."""
     items = value.items() if isinstance(value, dict) else [(None, item) for item in value]
     for key, item in items:
-        head = indent + ("- " if key is None else f"{_yaml_key(key)}:")
+        head = indent + ("- " if key is None else f"{_yaml_key(key)}: ")
         if isinstance(item, (dict, list)) and item:
             nested = list(yaml_lines(item, indent + "  "))
             if key is None:
                 nested[0] = head + nested[0][len(head) :]
             else:
-                yield head
+                yield head[:-1]
             yield from nested
         else:
-            space = "" if key is None else " "
-            text = _yaml_text(item, indent + "  ") if isinstance(item, str) else json.dumps(item)
-            yield head + space + text
+            yield head + (_yaml_text(item, indent + "  ") if isinstance(item, str) else json.dumps(item))
 
 
 def _promptfoo_assertion(assertion: Assertion) -> dict[str, Any]:
