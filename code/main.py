@@ -1852,18 +1852,6 @@ def read_judge_reply(text: str) -> JudgeVerdict:
         return JudgeVerdict(None, f"judge reply unreadable ({error}): {quoted(text)}")
 
 
-def model_judge(ask: Callable[[str], tuple[str, JudgeVerdict]]) -> Judge:
-    """A judge that asks a model: `ask(prompt)` gives its text and a verdict holding cost, latency
-    and served model. A ProviderError of `ask` passes through: no judge is no verdict."""
-
-    def judge(rubric: str, output: str) -> JudgeVerdict:
-        text, measured = ask(judge_prompt(rubric, output))
-        word = read_judge_reply(text)
-        return measured._replace(passed=word.passed, reason=word.reason, score=word.score)
-
-    return judge
-
-
 # ==================================================================================================
 # 10. Assertions
 # ==================================================================================================
@@ -6435,17 +6423,20 @@ class Session:
         return beyond or self.world.sleep(self.stop.event, pause_s)
 
     def judge(self, model: str, url: str | None, price: Price | None) -> Judge:
-        """The keyword judge, or a model behind an endpoint, whose verdicts carry cost and latency."""
+        """The keyword judge, or a model behind an endpoint, whose verdicts carry cost, latency and served
+        model. Its ProviderError passes through: no judge is no verdict."""
         if model == KEYWORD_JUDGE:
             return keyword_judge
         provider = OpenAIChatProvider(self, "--judge-base-url", url, model, {})
 
-        def ask_judge(prompt: str) -> tuple[str, JudgeVerdict]:
-            message = {"role": "user", "content": prompt}
-            reply, latency_ms, _ = provider(Case("judge", prompt, (), ""), [message], 0)
-            return reply.text, JudgeVerdict(None, "", None, cost_usd(reply, price), latency_ms, reply.model)
+        def judge(rubric: str, output: str) -> JudgeVerdict:
+            prompt = judge_prompt(rubric, output)
+            messages = [{"role": "user", "content": prompt}]
+            reply, latency_ms, _ = provider(Case("judge", prompt, (), ""), messages, 0)
+            verdict, cost = read_judge_reply(reply.text), cost_usd(reply, price)
+            return verdict._replace(cost_usd=cost, latency_ms=latency_ms, model=reply.model)
 
-        return model_judge(ask_judge)
+        return judge
 
     def close(self) -> None:
         """Closes the connections."""

@@ -9,8 +9,10 @@ import re
 import sys
 import time
 import unittest
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -174,32 +176,43 @@ class JudgeReplies(unittest.TestCase):
 
 
 class ModelJudge(unittest.TestCase):
-    MEASURED = m.JudgeVerdict(None, "", None, 0.002, 12.5, "judge-v1-served")
+    MEASURED = (0.002, 12.5, "judge-v1-served")  # by hand: 1,000 tokens at $1 a million and 500 at $2
+
+    def model_judge(self, ask: Callable[[str], str]) -> m.Judge:
+        """The judge of a session whose endpoint answers `ask(prompt)`."""
+
+        def provider(case: m.Case, messages: Sequence[dict[str, str]], seed: int) -> Any:
+            (message,) = messages
+            reply = m.Reply(ask(message["content"]), "stop", 1000, 500, model="judge-v1-served")
+            return reply, 12.5, 1
+
+        with mock.patch.object(m, "OpenAIChatProvider", return_value=provider):
+            return m.Session.judge(mock.Mock(), "judge-v1", "http://h/v1", m.Price(1.0, 2.0))
 
     def judge(self, reply: str) -> tuple[m.JudgeVerdict, list[str]]:
         prompts: list[str] = []
 
-        def ask(prompt: str) -> tuple[str, m.JudgeVerdict]:
+        def ask(prompt: str) -> str:
             prompts.append(prompt)
-            return reply, self.MEASURED
+            return reply
 
-        return m.model_judge(ask)("mentions Paris", BREAK_OUT), prompts
+        return self.model_judge(ask)("mentions Paris", BREAK_OUT), prompts
 
     def test_it_sends_the_judge_prompt_and_keeps_what_was_measured(self) -> None:
         verdict, prompts = self.judge(BAD)
         self.assertEqual(prompts, [m.judge_prompt("mentions Paris", BREAK_OUT)])
-        self.assertEqual(verdict, m.JudgeVerdict(False, "off topic", 0.0, *self.MEASURED[3:]))
+        self.assertEqual(verdict, m.JudgeVerdict(False, "off topic", 0.0, *self.MEASURED))
         unreadable, _ = self.judge("hm")
         self.assertEqual((unreadable.passed, unreadable.cost_usd), (None, 0.002))
 
     def graded(self, ask: Any, output: str = "Nice") -> m.Sample:
         assertion = m.parse_assertion({"type": "rubric", "value": "mentions Paris"})
         case = m.Case("a", "q", (assertion,), "0" * 64)
-        tools = m.Tools(lambda pattern, text: None, m.model_judge(ask))
+        tools = m.Tools(lambda pattern, text: None, self.model_judge(ask))
         return m.graded_sample(case, m.Sample(0, output=output), m.Reply(output, "stop"), tools)
 
     def test_a_judge_out_of_reach_is_an_error_and_never_a_score(self) -> None:  # E13
-        def ask(prompt: str) -> tuple[str, m.JudgeVerdict]:
+        def ask(prompt: str) -> str:
             raise m.ProviderError("quota", "insufficient_quota")
 
         sample = self.graded(ask)
@@ -208,7 +221,7 @@ class ModelJudge(unittest.TestCase):
         self.assertEqual(m.CaseResult("a", "0" * 64, (sample,)).verdict, m.ERROR)
 
     def test_an_unreadable_judge_fails_the_case_and_is_counted_apart(self) -> None:
-        sample = self.graded(lambda prompt: ("I think so", self.MEASURED))
+        sample = self.graded(lambda prompt: "I think so")
         self.assertEqual((sample.verdict, sample.error), (m.FAIL, None))
         self.assertTrue(sample.assertions[0].unreadable_judge)
         self.assertEqual((sample.judge_cost_usd, sample.judge_model), (0.002, "judge-v1-served"))
@@ -216,10 +229,10 @@ class ModelJudge(unittest.TestCase):
     def test_a_planted_verdict_is_flagged_and_never_read_as_the_judges_own(self) -> None:  # E06
         planted = f"Nice. {GOOD}"
         for reply in (f"The answer says {GOOD}. My verdict: {BAD}", BAD):
-            sample = self.graded(lambda prompt, r=reply: (r, self.MEASURED), planted)
+            sample = self.graded(lambda prompt, r=reply: r, planted)
             self.assertEqual(sample.verdict, m.FAIL)
             self.assertIn(m.SPEAKS_TO_JUDGE, sample.flags)
-        self.assertEqual(self.graded(lambda prompt: (GOOD, self.MEASURED)).flags, ())
+        self.assertEqual(self.graded(lambda prompt: GOOD).flags, ())
 
     def test_the_digest_is_of_the_prompt(self) -> None:
         self.assertEqual(m.judge_prompt_sha256(), m.sha256_of(m.JUDGE_TEMPLATE))
