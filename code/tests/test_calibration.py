@@ -132,7 +132,7 @@ class CalibrateTest(RunTestCase):
         self.assertEqual(len(stub.calls), 24)
         known = {"judge": "judge-v1", "served": ["judge-v1"], "items": 12, "contradictions": 0}
         self.assertEqual({key: found[key] for key in known}, known)
-        self.assertEqual(found["prompt_sha256"], m.judge_prompt_sha256())
+        self.assertEqual(found["prompt_sha256"], m.JUDGE_PROMPT_SHA256)
         self.assertEqual(found["labels_sha256"], m.file_sha256(LABELS))
         self.assertEqual(sum(found["confusion"].values()), 12)
         self.assertEqual(self.calibrate(LABELS).out.split("kappa")[1], result.out.split("kappa")[1])

@@ -235,7 +235,7 @@ class ModelJudge(unittest.TestCase):
         self.assertEqual(self.graded(lambda prompt: GOOD).flags, ())
 
     def test_the_digest_is_of_the_prompt(self) -> None:
-        self.assertEqual(m.judge_prompt_sha256(), m.sha256_of(m.JUDGE_TEMPLATE))
+        self.assertEqual(m.JUDGE_PROMPT_SHA256, m.sha256_of(m.JUDGE_TEMPLATE))
 
 
 if __name__ == "__main__":
