@@ -4044,7 +4044,7 @@ class Calibration(NamedTuple):
     contradictions: int
     unreadable: int
     kappa: Kappa | None
-    people_agreement: float | None
+    people_agreement: float | None  # share of agreeing pairs, over all items: the judge's ceiling
     disagreements: tuple[JudgedItem, ...]
 
     @property
@@ -4082,17 +4082,12 @@ def parse_labels(text: str) -> list[LabelledItem]:
     return items
 
 
-def _people_agreement(items: Sequence[LabelledItem]) -> float | None:
-    """Share of agreeing pairs of people over all items with several labels: the judge's ceiling."""
-    pairs = [pair for item in items for pair in itertools.combinations(item.humans, 2)]
-    return sum(one == other for one, other in pairs) / len(pairs) if pairs else None
-
-
 def calibrate(judged: Sequence[JudgedItem]) -> Calibration:
     """The figures of a judge, from its verdicts on labelled items."""
     table = Counter((entry.passed, entry.item.human) for entry in judged)
     both, judge, human, neither = (table[p, h] for p in (True, False) for h in (True, False))
     critical = [entry for entry in judged if entry.item.critical and not entry.item.human]
+    people = [pair for entry in judged for pair in itertools.combinations(entry.item.humans, 2)]
     return Calibration(
         both_pass=both,
         judge_only=judge,
@@ -4103,7 +4098,7 @@ def calibrate(judged: Sequence[JudgedItem]) -> Calibration:
         contradictions=sum(len({v.passed for v in entry.verdicts}) > 1 for entry in judged),
         unreadable=sum(v.passed is None for entry in judged for v in entry.verdicts),
         kappa=cohen_kappa(both, judge, human, neither),
-        people_agreement=_people_agreement([entry.item for entry in judged]),
+        people_agreement=sum(one == other for one, other in people) / len(people) if people else None,
         disagreements=tuple(entry for entry in judged if entry.passed != entry.item.human),
     )
 
