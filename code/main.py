@@ -1611,6 +1611,7 @@ _PATTERN_PARTS = {  # the capital words in the patterns; DASH and SPACE stand in
     "DASH": r"\u2010-\u2013\u2212\-",
     "SPACE": r"\u0020\u00a0\u2007\u2009\u202f",
 }
+_Bound = Optional[Decimal]
 
 
 def _number_patterns(word: str) -> dict[str, str]:
@@ -1633,9 +1634,6 @@ def _number_patterns(word: str) -> dict[str, str]:
 @functools.cache
 def _numbers() -> dict[str, re.Pattern[str]]:
     return {name: re.compile(pattern) for name, pattern in _number_patterns(r"\w").items()}
-
-
-_Bound = Optional[Decimal]
 
 
 class NumberInText(NamedTuple):
@@ -3776,7 +3774,6 @@ def check_ledger(
 # ==================================================================================================
 
 CAUGHT, SURVIVED, NOT_APPLICABLE = "caught", "survived", "not applicable"
-_CASE_BLIND = frozenset(("icontains", "numeric", "max-chars"))
 Planter = Callable[[Case, str, Sequence[str]], Optional[str]]
 
 
@@ -3837,7 +3834,7 @@ def _labels_swapped(case: Case, answer: str, others: Sequence[str]) -> str | Non
 def _is_case_blind(assertion: Assertion) -> bool:
     if assertion.type == "regex":
         return bool(re.compile(assertion.value).flags & re.IGNORECASE)
-    return assertion.negated or assertion.type in _CASE_BLIND
+    return assertion.negated or assertion.type in ("icontains", "numeric", "max-chars")
 
 
 def _shouted(case: Case, answer: str, others: Sequence[str]) -> str | None:
