@@ -247,11 +247,10 @@ class Tools(NamedTuple):
 
 
 class Assertion(NamedTuple):
-    """One assertion of a case: `source` is what the suite says, `value` its compiled form."""
+    """One assertion of a case: `value` is the compiled form of what the suite says."""
 
     type: str
     value: Any
-    source: Mapping[str, Any]
 
     @property
     def negated(self) -> bool:
@@ -1854,8 +1853,8 @@ Source = Mapping[str, Any]
 Checker = Callable[[Any, str, Tools], Check]
 
 
-def _same_in_promptfoo(source: Source) -> dict[str, Any]:
-    return {"type": source["type"], "value": source["value"]}
+def _same_in_promptfoo(assertion: Assertion) -> dict[str, Any]:
+    return assertion._asdict()
 
 
 def _is_negated(source: Source) -> bool:
@@ -1870,7 +1869,7 @@ class AssertionType(NamedTuple):
     name: str
     help: str
     parse: Callable[[Source], Any]
-    promptfoo: Callable[[Source], dict[str, Any]] = _same_in_promptfoo
+    promptfoo: Callable[[Assertion], dict[str, Any]] = _same_in_promptfoo
     options: tuple[str, ...] = ()
     negatable: bool = True
     silence_passes: bool = False
@@ -1978,9 +1977,7 @@ def _javascript(script: str) -> dict[str, Any]:
     "max-chars",
     "the answer has at most this many code points",
     _length,
-    lambda source: _javascript(
-        f"[...output].length {'>' if _is_negated(source) else '<='} {source['value']}"
-    ),
+    lambda rule: _javascript(f"[...output].length {'>' if rule.negated else '<='} {rule.value}"),
     silence_passes=True,
 )
 def _check_max_chars(value: int, output: str, tools: Tools) -> Check:
@@ -2011,11 +2008,11 @@ def _check_regex(value: str, output: str, tools: Tools) -> Check:
     return Check(True, f"matches {quoted(value)} at character {at + 1}")
 
 
-def _schema_in_promptfoo(source: Source) -> dict[str, Any]:
-    schema = source["value"]
+def _schema_in_promptfoo(assertion: Assertion) -> dict[str, Any]:
+    schema = assertion.value.parts["#"]
     if isinstance(schema, dict):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
-    kind = "not-is-json" if _is_negated(source) else "is-json"
+    kind = "not-is-json" if assertion.negated else "is-json"
     return {"type": kind, "value": json.dumps(schema, indent=1)}
 
 
@@ -2073,9 +2070,7 @@ def _numeric_rule(source: Source) -> NumericRule:
     "numeric",
     "the number read from the answer is this one, within the tolerance",
     _numeric_rule,
-    lambda source: _javascript(
-        render_numeric_javascript(*_numeric_rule(source), negated=_is_negated(source))
-    ),
+    lambda rule: _javascript(render_numeric_javascript(*rule.value, negated=rule.negated)),
     options=("pick", "tolerance", "relative_tolerance"),
 )
 def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
@@ -2093,7 +2088,7 @@ def _check_numeric(rule: NumericRule, output: str, tools: Tools) -> Check:
     "rubric",
     "a judge finds that the answer satisfies this text",
     _searched_text,
-    lambda source: {"type": "llm-rubric", "value": source["value"], "transform": "JSON.stringify(output)"},
+    lambda rule: {"type": "llm-rubric", "value": rule.value, "transform": "JSON.stringify(output)"},
     negatable=False,
 )
 def _check_rubric(value: str, output: str, tools: Tools) -> Check:
@@ -2121,7 +2116,7 @@ def parse_assertion(source: object) -> Assertion:
             raise ValueError(f"unknown key {quoted(key)}{nearest(key, keys)}")
     if "value" not in source:
         raise ValueError("has no 'value'")
-    return Assertion(held_once(name), kind.parse(source), source)
+    return Assertion(held_once(name), kind.parse(source))
 
 
 def silence_passes(assertion: Assertion) -> bool:
@@ -2271,11 +2266,11 @@ def _case(where: str, found: dict[str, Any], read_text: Callable[[str], str]) ->
         text = placed(f"{where}: input_file", read_text, found["input_file"])
     text = fill(text, values)
     reference = fill(found["reference"], values) if "reference" in found else None
+    sources = _fill_deep(found.get("assert", []), values)
     assertions = tuple(
-        placed(f"{where} assert[{index}]", parse_assertion, _fill_deep(source, values))
-        for index, source in enumerate(found.get("assert", []))
+        placed(f"{where} assert[{index}]", parse_assertion, source) for index, source in enumerate(sources)
     )
-    identity = [found["id"], text, reference, values, [dict(a.source) for a in assertions]]
+    identity = [found["id"], text, reference, values, sources]
     if "min_pass" in found:
         identity += [found["min_pass"], found.get("samples")]
         if found["min_pass"] > found.get("samples", 0):
@@ -3806,7 +3801,7 @@ def _field_removed(case: Case, answer: str, others: Sequence[str]) -> str | None
     document = _json_answer(answer)
     if not isinstance(document, dict) or not document:
         return None
-    schemas = [a.source["value"] for a in case.assertions if a.type == "json-schema"]
+    schemas = [a.value.parts["#"] for a in case.assertions if a.type == "json-schema"]
     required = [key for schema in schemas for key in schema.get("required", ())] or document
     lost = next((key for key in required if key in document), None)
     return json.dumps({key: value for key, value in document.items() if key != lost})
@@ -4442,10 +4437,10 @@ def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
 
 
 def _promptfoo_assertion(assertion: Assertion) -> dict[str, Any]:
-    mapped = ASSERTION_TYPES[assertion.base_type].promptfoo(assertion.source)
+    mapped = ASSERTION_TYPES[assertion.base_type].promptfoo(assertion)
     value = mapped["value"]
-    texts = [nunjucks_text(str(item)) for item in (value if isinstance(value, list) else [value])]
-    return {**mapped, "value": texts if isinstance(value, list) else texts[0]}
+    texts = list(map(nunjucks_text, value)) if isinstance(value, tuple) else nunjucks_text(value)
+    return {**mapped, "value": texts}
 
 
 def _misread_by_promptfoo(text: str) -> bool:

@@ -100,7 +100,7 @@ class EveryType(unittest.TestCase):
     def test_each_says_what_it_does_and_what_it_is_in_promptfoo(self) -> None:
         for kind, known in m.ASSERTION_TYPES.items():
             for form in ("", "not-") if known.negatable else ("",):
-                mapped = known.promptfoo({"type": form + kind, "value": ROWS[kind][0]})
+                mapped = known.promptfoo(m.parse_assertion({"type": form + kind, "value": ROWS[kind][0]}))
                 self.assertTrue(mapped["type"] and mapped["value"], kind)
                 negated = str(mapped["type"]).startswith("not-") or mapped["type"] == "javascript"
                 self.assertEqual(negated or not form, True, "the not- form is not lost")
