@@ -351,7 +351,8 @@ class AssertionResult(NamedTuple):
 
 class Sample(NamedTuple):
     """One completion of a case. `error` (kind, message) means no answer came; then nothing passed.
-    Latency is the last attempt's, cost excludes the judge. Unknown figures are None, never 0."""
+    Latency is the last attempt's, cost excludes the judge. Unknown figures are None, never 0.
+    `output_sha256` is None while the output is there to make it from."""
 
     seed: int
     output: str | None = None
@@ -497,6 +498,11 @@ def sha256_of(value: Any) -> str:
     '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
     """
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+
+
+def text_sha256(text: str | None) -> str | None:
+    """The SHA-256 of a text's UTF-8 form, in hex; None of None."""
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @functools.cache
@@ -4550,6 +4556,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
 def sample_document(sample: Sample) -> dict[str, Any]:
     """One sample as JSON."""
     document = {**sample._asdict(), "verdict": sample.verdict}
+    document["output_sha256"] = sample.output_sha256 or text_sha256(sample.output)
     document["assertions"] = [result._asdict() for result in sample.assertions]
     if sample.error is not None:
         document["error"] = {"kind": sample.error[0], "message": sample.error[1]}
@@ -4748,7 +4755,10 @@ SAMPLE_FIELDS: Mapping[str, Field] = {
 
 def parse_sample(where: str, value: object) -> Sample:
     """A sample from its document; its stored verdict must be what its assertions say."""
-    return _with_verdict(where, Sample, read_fields(where, value, SAMPLE_FIELDS, ("seed",)), "assertions")
+    found = read_fields(where, value, SAMPLE_FIELDS, ("seed",))
+    if found.get("output_sha256") == text_sha256(found.get("output")):
+        found["output_sha256"] = None
+    return _with_verdict(where, Sample, found, "assertions")
 
 
 def _samples(where: str, value: object) -> tuple[Sample, ...]:
@@ -6600,7 +6610,6 @@ def ask(
     sample = Sample(
         call.seed,
         reply.text,
-        hashlib.sha256(reply.text.encode("utf-8", "surrogatepass")).hexdigest(),
         attempts=attempts,
         latency_ms=round(latency_ms, 3),
         cost_usd=cost_usd(reply, lane.price),
@@ -6693,7 +6702,7 @@ class Journal:
             self._file.truncate(self._end)
         lines: list[Any] = placed(self.path, list, each_line(whole.decode("utf-8", "replace"), _journal_line))
         found = {(line["case"], line["sample"].seed): line["sample"] for line in lines[1:]}
-        answered = sum(sample.output_sha256 is not None for sample in found.values())
+        answered = sum((s.output_sha256 or s.output) is not None for s in found.values())
         if not answered:
             self._end = self._file.truncate(0)
             self._write({"schema": JOURNAL_SCHEMA, "identity": self._identity})
@@ -6859,7 +6868,8 @@ def execute(
         sample = kept = ask(call, suite, lane, paid)
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
-            kept = sample._replace(output=None, assertions=results)
+            digest = text_sha256(sample.output)
+            kept = sample._replace(output=None, output_sha256=digest, assertions=results)
         stopped = sample.error is not None and sample.error[0] == "stopped"
         if lane.journal is not None and not (stopped or session.stop.cut):
             lane.journal.add(call.case.id, kept)  # before this worker asks again: it is paid for
