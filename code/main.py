@@ -2748,6 +2748,9 @@ def cost_usd(reply: Reply, price: Price | None) -> float | None:
 FILTERED, TRUNCATED, THINKING, NO_TEXT = "filtered", "truncated", "thinking", "no_text"
 SPEAKS_TO_JUDGE = "speaks_to_judge"
 
+# The one object for equal results: most samples of a case, and many cases, come out the same.
+held_results = functools.lru_cache(maxsize=4096)(tuple)
+
 
 def reply_flags(reply: Reply) -> tuple[str, ...]:
     """What a reader of the sample must know about how the answer came."""
@@ -6576,7 +6579,7 @@ def graded_sample(case: Case, sample: Sample, reply: Reply, tools: Tools) -> Sam
     if case.has_rubric and speaks_to_judge(reply.text):
         flags += (SPEAKS_TO_JUDGE,)
     try:
-        results = grade(case, reply, Tools(tools.search, judge if tools.judge else None))
+        results = held_results(grade(case, reply, Tools(tools.search, judge if tools.judge else None)))
     except ProviderError as error:
         return sample._replace(error=("judge", f"{error.kind}: {error.message}"), flags=flags)
     sample = sample._replace(assertions=results, flags=flags)
@@ -6869,7 +6872,7 @@ def execute(
         if options.no_outputs:  # the details of the assertions quote the answer too
             results = tuple(result._replace(detail="(not kept)") for result in sample.assertions)
             digest = text_sha256(sample.output)
-            kept = sample._replace(output=None, output_sha256=digest, assertions=results)
+            kept = sample._replace(output=None, output_sha256=digest, assertions=held_results(results))
         stopped = sample.error is not None and sample.error[0] == "stopped"
         if lane.journal is not None and not (stopped or session.stop.cut):
             lane.journal.add(call.case.id, kept)  # before this worker asks again: it is paid for
