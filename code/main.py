@@ -734,10 +734,10 @@ def map_of(item: Field) -> Field:
     }
 
 
-def each_line(text: str, item: Field = lambda where, value: value) -> Iterator[Any]:
-    """The values of a JSONL text, each read by the field; blank lines are allowed."""
-    lines = ((f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
-    return (item(where, placed(where, parse_json, line)) for where, line in lines)
+def each_line(lines: Iterable[str], item: Field = lambda where, value: value) -> Iterator[Any]:
+    """The values of JSONL, each read by the field; blank lines are allowed."""
+    numbered = ((f"line {n}", line) for n, line in enumerate(lines, 1) if line.strip())
+    return (item(where, placed(where, parse_json, line)) for where, line in numbered)
 
 
 texts_field = list_of(text_field)
@@ -2340,7 +2340,8 @@ def parse_suite(text: str, path: str, read_text: Callable[[str], str]) -> Suite:
     messages, sources = _template(found), found["cases"]
     if isinstance(sources, str):
         file = sources
-        cases = placed(f"cases in {quoted(file)}", lambda: _cases(each_line(read_text(file)), read_text))
+        where = f"cases in {quoted(file)}"
+        cases = placed(where, lambda: _cases(each_line(read_text(file).split("\n")), read_text))
     else:
         cases = _cases(list_field("cases", sources), read_text)
     for case in cases:
@@ -3668,7 +3669,7 @@ def parse_run_log(text: str) -> list[Observation]:
     """Rows `{"run", "case", "passed"}`, one a line. Raises UsageError naming the line."""
     fields = {"run": text_field, "case": text_field, "passed": flag_field, "critical": flag_field}
     make = functools.partial(Observation, source="log")
-    return list(each_line(text, object_of(fields, ("run", "case", "passed"), make)))
+    return list(each_line(text.split("\n"), object_of(fields, ("run", "case", "passed"), make)))
 
 
 def parse_junit(text: str, run: str) -> list[Observation]:
@@ -4077,7 +4078,7 @@ def _label(where: str, document: object) -> LabelledItem:
 
 def parse_labels(text: str) -> list[LabelledItem]:
     """People's labels, JSONL. Raises UsageError naming the line; none is an error too."""
-    items = list(each_line(text, _label))
+    items = list(each_line(text.split("\n"), _label))
     if not items:
         raise UsageError("holds no label, so there is nothing to measure the judge by")
     return items
@@ -6665,12 +6666,12 @@ def _check_same(path: str, theirs: Mapping[str, Any], ours: Mapping[str, Any], w
 
 
 _ENTRY_FIELDS: Mapping[str, Field] = {"case": any_text_field, "sample": parse_sample}
+_entry = object_of(_ENTRY_FIELDS, _ENTRY_FIELDS, lambda case, sample: ((case, sample.seed), sample))
 
 
-def _journal_line(where: str, document: object) -> dict[str, Any]:
-    if where == "line 1":
-        return placed(where, check_schema, document, JOURNAL_SCHEMA)
-    return read_fields(where, document, _ENTRY_FIELDS, required=_ENTRY_FIELDS)
+def _journal_line(where: str, document: object) -> Any:
+    head = where == "line 1"
+    return placed(where, check_schema, document, JOURNAL_SCHEMA) if head else _entry(where, document)
 
 
 class Journal:
@@ -6698,13 +6699,13 @@ class Journal:
     def load(self, resume: bool) -> dict[tuple[str, int], Sample]:
         """The samples that a resumed run has already. Raises UsageError when there are some and
         nobody asked for them, or when they are of another run."""
-        with system_errors(f"{self.path}: cannot be read"), open(self.path, "rb") as file:
-            whole, end, cut = file.read().rpartition(b"\n")
-        self._end = len(whole + end)
-        if cut:
-            self._file.truncate(self._end)
-        lines: list[Any] = placed(self.path, list, each_line(whole.decode("utf-8", "replace"), _journal_line))
-        found = {(line["case"], line["sample"].seed): line["sample"] for line in lines[1:]}
+        with system_errors(f"{self.path}: cannot be read"):
+            with open(self.path, "rb") as file:
+                whole = sum(len(line) for line in file if line.endswith(b"\n"))  # the last may be cut
+            self._end = self._file.truncate(whole)
+            with open(self.path, encoding="utf-8", errors="replace", newline="\n") as texts:
+                lines: list[Any] = placed(self.path, list, each_line(texts, _journal_line))
+        found: dict[tuple[str, int], Sample] = dict(lines[1:])
         answered = sum((s.output_sha256 or s.output) is not None for s in found.values())
         if not answered:
             self._end = self._file.truncate(0)
@@ -6973,27 +6974,31 @@ def _finished_before(out: str, identity: Mapping[str, Any]) -> dict[tuple[str, i
 
 
 def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools) -> list[Lane]:
-    """A lane for every model and program, with what its journal already holds."""
+    """A lane for every model and program, with what its journal already holds; none stays locked when
+    one is refused."""
     lanes = []
-    for name, out in zip(options.lanes, out_paths(options.out, options.lanes, ".json")):
-        provider: Provider
-        if name in options.model:
-            asked = name, suite.request, suite.strip_thinking
-            provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
-        else:
-            gate = session.gate(f"the program {quoted(name)}")
-            provider = ExecProvider(name, session.world, options.call_limit_s, gate, session.sleep)
-        lane = Lane(name, provider, suite.prices.get(name), tools)
-        if out is not None:
-            prepare_output(out)
-            identity = _identity(suite, options, lane)
-            lane.journal = Journal(out, identity)
-            before = lane.journal.load(options.resume)
-            if options.resume and not before:
-                before = _finished_before(out, identity)
-            for key, sample in before.items():
-                (lane.samples if sample.error is None else lane.kept)[key] = sample
-        lanes.append(lane)
+    with contextlib.ExitStack() as opened:
+        for name, out in zip(options.lanes, out_paths(options.out, options.lanes, ".json")):
+            provider: Provider
+            if name in options.model:
+                asked = name, suite.request, suite.strip_thinking
+                provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
+            else:
+                gate = session.gate(f"the program {quoted(name)}")
+                provider = ExecProvider(name, session.world, options.call_limit_s, gate, session.sleep)
+            lane = Lane(name, provider, suite.prices.get(name), tools)
+            if out is not None:
+                prepare_output(out)
+                identity = _identity(suite, options, lane)
+                lane.journal = Journal(out, identity)
+                opened.callback(lane.journal.close, remove=False)
+                before = lane.journal.load(options.resume)
+                if options.resume and not before:
+                    before = _finished_before(out, identity)
+                for key, sample in before.items():
+                    (lane.samples if sample.error is None else lane.kept)[key] = sample
+            lanes.append(lane)
+        opened.pop_all()
     return lanes
 
 

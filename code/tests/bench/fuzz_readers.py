@@ -77,7 +77,7 @@ TEXT_READERS: tuple[Callable[[str], Any], ...] = (
     m.ecma_pattern,
     m.strip_thinking,
     m.last_decision,
-    lambda text: list(m.each_line(text)),
+    lambda text: list(m.each_line(text.split("\n"))),
     lambda text: m.retry_after_s(text, 1.8e9),
     lambda text: m.header_value(text, "key"),
     lambda text: m.parse_schema(m.parse_json(text, decimals=True)),
