@@ -4741,17 +4741,19 @@ _ASSERTION_FIELDS: Mapping[str, Field] = {
     "type": text_field,
     "detail": any_text_field,
 }
-_SAMPLE_TEXTS = ("output", "output_sha256", "finish_reason", "model", "fingerprint", "server", "judge_model")
+_fact = optional_field(lambda where, value: held_once(any_text_field(where, value)))
+_results = list_of(object_of(_ASSERTION_FIELDS, ("type", "passed", "detail"), AssertionResult))
 _SAMPLE_AMOUNTS = ("latency_ms", "cost_usd", "judge_cost_usd", "judge_latency_ms")
 SAMPLE_FIELDS: Mapping[str, Field] = {
-    **dict.fromkeys(_SAMPLE_TEXTS, optional_field(any_text_field)),
+    **dict.fromkeys(("output", "output_sha256"), optional_field(any_text_field)),
+    **dict.fromkeys(("finish_reason", "model", "fingerprint", "server", "judge_model"), _fact),
     **dict.fromkeys(_SAMPLE_AMOUNTS, optional_field(amount_field)),
     **dict.fromkeys(("prompt_tokens", "completion_tokens"), optional_field(whole_field)),
     **dict.fromkeys(("seed", "attempts"), whole_field),
     "error": optional_field(
         object_of(_SAMPLE_ERROR_FIELDS, _SAMPLE_ERROR_FIELDS, lambda kind, message: (kind, message))
     ),
-    "assertions": list_of(object_of(_ASSERTION_FIELDS, ("type", "passed", "detail"), AssertionResult)),
+    "assertions": lambda where, value: held_results(_results(where, value)),
     "flags": texts_field,
     "verdict": text_field,
 }
