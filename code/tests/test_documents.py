@@ -119,6 +119,20 @@ class RoundTrip(unittest.TestCase):
     def test_the_same_run_is_the_same_bytes(self) -> None:
         self.assertEqual(text_of(RUN), text_of(m.parse_results(text_of(RUN))))
 
+    def test_a_digest_is_held_only_where_the_answer_does_not_say_it(self) -> None:
+        said = json.loads(m.json_line(m.sample_document(m.Sample(0, "abc", assertions=(GOOD,)))))
+        digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
+        self.assertEqual(said["output_sha256"], digest)
+        for change, held in (({}, None), ({"output": None}, digest), ({"output_sha256": "ab"}, "ab")):
+            sample = m.parse_sample("", {**said, **change})
+            self.assertEqual(sample.output_sha256, held)
+            self.assertEqual(json.loads(m.json_line(m.sample_document(sample))), {**said, **change})
+
+    def test_what_samples_share_is_held_once(self) -> None:
+        first, second = (m.parse_results(text_of(RUN)).cases[0].samples[0] for _ in range(2))
+        for shared in ("assertions", "finish_reason", "model"):
+            self.assertIs(getattr(first, shared), getattr(second, shared), shared)
+
     def test_summary_and_samples_say_what_was_found(self) -> None:
         found = document()
         self.assertEqual(found["schema"], "minieval/results/1")
