@@ -7029,7 +7029,8 @@ def _finished_run(
     suite: Suite, options: RunOptions, lane: Lane, session: Session, calibration: dict[str, Any] | None
 ) -> Run:
     world, provider = session.world, lane.provider
-    complete = len(lane.samples) >= len(plan_calls(suite, 1, options.samples))
+    asked = plan_calls(suite, 1, options.samples)
+    complete = all((call.case.id, call.seed) in lane.samples for call in asked)
     cases = case_results(suite, lane, options.samples)
     return Run(
         suite_name=suite.name, suite_path=suite.path.replace("\\", "/"), suite_sha256=suite.sha256,

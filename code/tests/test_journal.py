@@ -146,6 +146,28 @@ class JournalTest(RunTestCase):
         living.close(remove=False)
         self.assert_says(self.ask(suite, stub), 0)
 
+    def test_a_run_that_is_refused_leaves_no_journal_locked(self) -> None:
+        suite = self.suite()
+        stub = self.serve(suite, ("a", "b"))
+        os.mkdir(self.path("dir"))
+        Path(self.path("dir/b.json.journal")).write_text("[]\n")
+        both = ("--model", "a", "--model", "b")
+        self.assert_says(self.ask(suite, stub, *both, out="dir"), 2, "b.json.journal: line 1")
+        for name in "ab":
+            m.Journal(self.path(f"dir/{name}.json"), {}).close(remove=True)
+
+    def test_answers_of_a_case_that_is_skipped_since_do_not_make_a_run_complete(self) -> None:
+        suite = self.suite(4)
+        stub = self.serve(suite, faults=[{"case": "c2", "delay_s": 0.02}])
+        self.journal(2, suite, stub)
+        document = self.document("suite.json")
+        document["cases"][0]["skip"] = document["cases"][1]["skip"] = "later"
+        Path(suite).write_text(json.dumps(document))
+        self.assert_says(self.ask(suite, stub, "--resume", "-j", "1", "--max-time", "0.001"), 1, "incomplete")
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "2 of 2 cases passed")
+        both = "gate", "--baseline", self.path("r.json"), "--candidate", self.path("r.json")
+        self.assert_says(run(*both), 0, "2 pairs")
+
     @unittest.skipIf(os.name == "nt", "an open file cannot be removed there")
     def test_a_journal_removed_between_its_opening_and_its_lock_is_opened_again(self) -> None:
         lock, left = m._lock_file, [self.path("r.json.journal")]

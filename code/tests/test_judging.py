@@ -221,7 +221,7 @@ class ModelJudge(unittest.TestCase):
         self.assertEqual(m.CaseResult("a", "0" * 64, (sample,)).verdict, m.ERROR)
 
     def test_equal_results_of_samples_are_held_once(self) -> None:
-        first, second = (self.graded(lambda prompt: (GOOD, self.MEASURED)) for _ in range(2))
+        first, second = (self.graded(lambda prompt: GOOD) for _ in range(2))
         self.assertIs(first.assertions, second.assertions)
 
     def test_an_unreadable_judge_fails_the_case_and_is_counted_apart(self) -> None:
