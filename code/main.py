@@ -6252,9 +6252,9 @@ class RetryGate:
         raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
 
     def heard(self, error: ProviderError | None) -> None:
-        """Notes what one attempt brought: None for an answer. All but silence, a broken connection and
-        a server's error without a Retry-After is a sign of life."""
-        silent = error and error.kind in RETRIED_KINDS - {"rate_limit"} and error.retry_after_s is None
+        """Notes what one attempt brought: None for an answer. A failure that may pass is no sign of
+        life, unless it says when (Retry-After)."""
+        silent = error and error.kind in RETRIED_KINDS and error.retry_after_s is None
         with self._lock:
             self._due = self._due if silent else math.inf
 

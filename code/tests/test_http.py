@@ -795,7 +795,7 @@ class Retries(unittest.TestCase):
     def test_an_answer_or_a_refusal_shows_that_an_endpoint_lives_and_an_outage_does_not(self) -> None:
         for error, lives in (
             (None, True), (m.ProviderError("auth", "x"), True), (m.ProviderError("bad_reply", "x"), True),
-            (m.ProviderError("rate_limit", "x"), True), (m.ProviderError("server", "x", 60.0), True),
+            (m.ProviderError("rate_limit", "x"), False), (m.ProviderError("server", "x", 60.0), True),
             (m.ProviderError("server", "x"), False), (m.ProviderError("connection", "x"), False),
             (m.ProviderError("timeout", "x"), False), (m.ProviderError("bad_http", "x"), False),
         ):  # fmt: skip

@@ -174,7 +174,8 @@ class OutageTest(RunTestCase):
             self.assert_says(self.ask(suite, slow, "--timeout", "9", "-j", "1", out=""), 0)
             later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, later, "-j", "1", out=""), 0)
-            limited = self.serve(suite, faults=[{"call": 1, "status": 429}, {"call": 2, "delay_s": 0.3}])
+            busy = {"call": 1, "status": 429, "headers": {"Retry-After": "1"}}
+            limited = self.serve(suite, faults=[busy, {"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, limited, "-j", "1", out=""), 0)
             self.assert_says(self.ask(suite, self.serve(suite, faults=slow.faults), "-j", "1", out=""), 1)
 
