@@ -5048,7 +5048,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     if run.incomplete or summary.sample_errors:
         has = "has" if summary.sample_errors == 1 else "have"
         failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked {has} no answer"
-        failed = failed if summary.samples else "nothing was answered"
+        failed = failed if summary.samples else "no sample is complete"
         yield f"NO RESULT: {failed}; so far {passed}"
     else:
         yield f"{passed}, 95 % interval {_interval(summary.interval)}"
@@ -6222,62 +6222,76 @@ class RetryGate:
     """What the workers share that ask one provider: the pause of the run, and the error that `ended_by`
     all hope: ten failed samples in a row, or four before the first answer when the last is hopeless;
     and as many more as are under way, since of samples that start together those that fail at once end
-    first. It `hung` when the first four all timed out (those under way began with them), or when no
-    sign of life came within `patience_s` of the first call."""
+    first. It `hung` when the first four all timed out (those under way began with them), or when it was
+    asked for `patience_s` without a sign of life. All that is noted is noted `above` too."""
 
     def __init__(
-        self, name: str = "the endpoint", pause: Pause | None = None, patience_s: float = math.inf
-    ) -> None:
-        self.name, self.pause, self._patience_s = name, pause or Pause(), patience_s
+        self, name: str = "the endpoint", pause: Pause | None = None, patience_s: float = math.inf,
+        above: RetryGate | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.pause, self.patience_s, self._above = name, pause or Pause(), patience_s, above
         self.ended_by: ProviderError | None = None
         self.hung = False
-        self._lock, self._due = threading.Lock(), math.nan  # not a number until the first call
+        self.under_way: set[int] = set()  # threads that were let through and have not noted yet
+        self._lock, self._silent_s = threading.Lock(), 0.0
         self._answered, self._failed, self._timeouts = False, 0, 0
         self._last: ProviderError | None = None
-        self._under_way: set[int] = set()  # threads that were let through and have not noted yet
 
     def wait(self, clock: Callable[[], float], sleep: Callable[[float], bool]) -> None:
         """Returns when sending is allowed; ProviderError `stopped` when it no longer will be.
         `sleep(seconds)` returns True when the run was told to stop (threading.Event.wait)."""
         while self.ended_by is None:
-            now = clock()
-            left = self.pause.until - now
+            left = self.pause.until - clock()
             if left <= 0:
-                with self._lock:
-                    self._under_way.add(threading.get_ident())
-                    self._due = now + self._patience_s if math.isnan(self._due) else self._due
+                self._let_through()
                 return
             if sleep(left):
                 raise ProviderError("stopped", "stopped before the call")
         raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
 
-    def heard(self, error: ProviderError | None) -> None:
-        """Notes what one attempt brought: None for an answer. A failure that may pass is no sign of
-        life, unless it says when (Retry-After)."""
-        silent = error and error.kind in RETRIED_KINDS and error.retry_after_s is None
+    def _let_through(self) -> None:
         with self._lock:
-            self._due = self._due if silent else math.inf
+            self.under_way.add(threading.get_ident())
+        if self._above is not None:
+            self._above._let_through()
 
-    def check(self, now: float) -> None:
-        """Ends all hope when the first sign of life is overdue."""
+    def heard(self, error: ProviderError | None) -> None:
+        """Notes what one attempt brought: None for an answer, after which the provider never hangs. A
+        failure that may pass is no sign of life, unless it says when (Retry-After)."""
         with self._lock:
-            if now >= self._due and self.ended_by is None:
-                words = f"no reply in the first {self._patience_s:g} s; a slow model needs a longer --timeout"
+            if error is None:
+                self._silent_s = -math.inf
+            elif error.kind != "stopped":
+                silent = error.kind in RETRIED_KINDS and error.retry_after_s is None
+                self._last, self._silent_s = error, self._silent_s if silent else min(self._silent_s, 0.0)
+        if self._above is not None:
+            self._above.heard(error)
+
+    def check(self, now: float, elapsed_s: float) -> None:
+        """Ends all hope when a sign of life is overdue. The time since the last check counts when
+        somebody waited for one, and not for the end of a pause."""
+        with self._lock:
+            if self.under_way and now - elapsed_s >= self.pause.until:
+                self._silent_s += elapsed_s
+            if self._silent_s >= self.patience_s and self.ended_by is None:
+                words = f"no reply in the first {self.patience_s:g} s; a slow model needs a longer --timeout"
                 self.hung, self.ended_by = True, self._last or ProviderError("timeout", words)
 
     def note(self, error: ProviderError | None) -> None:
         """Counts how a sample ended: None for an answer, else the error after the last attempt."""
         with self._lock:
-            self._under_way.discard(threading.get_ident())
+            self.under_way.discard(threading.get_ident())
             if error is None:
                 self._answered, self._failed, self._timeouts = True, 0, 0
             elif error.kind != "stopped":
-                self._failed, self._last = self._failed + 1, error
+                self._failed += 1
                 self._timeouts += error.kind == "timeout"
                 self.hung |= not self._answered and self._timeouts == self._failed >= 4
                 early = not self._answered and error.kind in HOPELESS_KINDS
-                if self.hung or self._failed >= (4 if early else 10) + len(self._under_way):
+                if self.hung or self._failed >= (4 if early else 10) + len(self.under_way):
                     self.ended_by = self.ended_by or error
+        if self._above is not None:
+            self._above.note(error)
 
 
 def call_with_retries(
@@ -6365,8 +6379,8 @@ class RunOptions(NamedTuple):
 
 class Stop:
     """Why a run ends early, and the time on its clock when it must. The first reason counts; `event`
-    wakes the waiting. A `limit` is no failure of a run that is complete all the same. After a `cut`
-    not even the calls under way count any more."""
+    wakes the waiting. A `limit` is no failure of a run that is complete all the same. After the `cut`
+    not even calls that are still under way count."""
 
     def __init__(self) -> None:
         self.event, self.until, self.cut = threading.Event(), math.inf, False
@@ -6385,7 +6399,8 @@ class Session:
     def __init__(self, options: RunOptions, world: World) -> None:
         self.options, self.world, self.started = options, world, utc(world)
         self.stop, self.pause, self.client = Stop(), Pause(), HttpClient(clock=world.clock)
-        self.gates: list[RetryGate] = []
+        self.gates = [RetryGate("the endpoint", self.pause, options.patience_s)]
+        self._checked = world.clock()
         self.headers: dict[str, str] = {}
         self.secrets: list[str] = []
         if world.environ.get(options.api_key_env, "").strip():
@@ -6402,19 +6417,24 @@ class Session:
         self.secrets.append(placed("headers", header_value, value, f"the variable {variable}"))
         return self.secrets[-1]
 
-    def gate(self, name: str, patience_s: float = math.inf) -> RetryGate:
-        """The gate of one more provider."""
-        self.gates.append(RetryGate(name, self.pause, patience_s))
+    def gate(self, name: str, *, program: bool = False) -> RetryGate:
+        """The gate of one more provider. Endpoints are counted together too: they may be one and the
+        same. A program is ended at its own limit."""
+        common, patience_s = (None, math.inf) if program else (self.gates[0], self.options.patience_s)
+        self.gates.append(RetryGate(name, self.pause, patience_s, common))
         return self.gates[-1]
 
-    def end_if_hopeless(self) -> None:
-        """Stops the run when a provider cannot be used. One that hung loses nothing with the calls
-        under way (a program would go on alone)."""
+    def end_if_hopeless(self) -> int:
+        """Stops the run when a provider cannot be used; how many calls wait for an endpoint that hung."""
+        now, hanging = self.world.clock(), set[int]()
+        elapsed_s, self._checked = min(now - self._checked, 1.0), now  # longer is a machine that slept
         for gate in self.gates:
-            gate.check(self.world.clock())
+            gate.check(now, elapsed_s)
             if gate.ended_by is not None:
                 self.stop(f"{gate.name} cannot be used ({gate.ended_by.kind}): {gate.ended_by.message}")
-                self.stop.cut = self.stop.cut or (gate.hung and not self.options.exec)
+            if gate.hung and gate.patience_s < math.inf:
+                hanging |= gate.under_way
+        return len(hanging)
 
     def sleep(self, pause_s: float) -> bool:
         """Waits, and says whether the run is over; a pause beyond its end is not waited for."""
@@ -6454,7 +6474,8 @@ class OpenAIChatProvider:
             raise UsageError(f"{flag} is needed to ask {quoted(model)}")
         base = placed(flag, normal_base_url, url)
         self._session, self._base, self._model, self._strip = session, base, model, strip
-        self._gate = session.gate(f"the endpoint of {quoted(model)}", session.options.patience_s)
+        role = "judge" if flag == "--judge-base-url" else "model"
+        self._gate = session.gate(f"the {role} {quoted(model)}")
         self._defaults, self.endpoint = {*REQUEST_DEFAULTS, "seed"} - request.keys(), base.shown
         sent = {**REQUEST_DEFAULTS, "seed": 0, **request}
         self.request = {key: value for key, value in sent.items() if value is not None}
@@ -6621,18 +6642,18 @@ def ask(
         cost_usd=cost_usd(reply, lane.price),
         **{name: getattr(reply, name) for name in _KEPT_OF_REPLY},
     )
-    if call.case.has_rubric:
-        paid(sample)
+    if call.case.has_rubric and not (reply.filtered or reply.no_text):
+        paid(sample._replace(flags=reply_flags(reply)))
     return graded_sample(call.case, sample, reply, lane.tools)
 
 
 def run_calls(
-    calls: Sequence[Any], take: Callable[[Any], object], workers: int, stop: Stop, tick: Callable[[], None]
+    calls: Sequence[Any], take: Callable[[Any], object], workers: int, stop: Stop, tick: Callable[[], int]
 ) -> None:
     """Takes the calls in order on `workers` threads, and ticks here meanwhile. After a stop no new call
-    starts, and those under way are waited for, unless it is `cut`. A bug in a worker stops the others
-    and is raised here. The threads are daemons, so that neither a cut nor a second Ctrl-C need wait
-    for them."""
+    starts, and those under way are waited for, but for as many as a tick says will never come. A bug
+    in a worker stops the others and is raised here. The threads are daemons, so that neither what
+    hangs nor a second Ctrl-C need be waited for."""
     done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     pending, lock = iter(calls), threading.Lock()
 
@@ -6652,8 +6673,7 @@ def run_calls(
     running = min(workers, len(calls))
     for _ in range(running):
         threading.Thread(target=work, daemon=True).start()
-    while running and not stop.cut:
-        tick()
+    while running > tick():
         with contextlib.suppress(queue.Empty):
             bug = done.get(timeout=0.1)  # without a limit Windows could not interrupt it
             if bug is not None:
@@ -6887,15 +6907,17 @@ def execute(
                 progress.add(kept.error is not None)
             look(call.case, sample)
 
-    def tick() -> None:
+    def tick() -> int:
         progress.show()
         with keeping:
-            session.end_if_hopeless()
+            return session.end_if_hopeless()
 
     with interruptible(session.world, session.stop):
         try:
             run_calls(missing, take, options.jobs, session.stop, tick)
         finally:
+            with keeping:
+                session.stop.cut = True  # what ends next, the regex search, fails what is being graded
             progress.finish()
 
 
@@ -6986,7 +7008,7 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
                 asked = name, suite.request, suite.strip_thinking
                 provider = OpenAIChatProvider(session, "--base-url", options.base_url, *asked)
             else:
-                gate = session.gate(f"the program {quoted(name)}")
+                gate = session.gate(f"the program {quoted(name)}", program=True)
                 provider = ExecProvider(name, session.world, options.call_limit_s, gate, session.sleep)
             lane = Lane(name, provider, suite.prices.get(name), tools)
             if out is not None:
@@ -6997,6 +7019,8 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
                 before = lane.journal.load(options.resume)
                 if options.resume and not before:
                     before = _finished_before(out, identity)
+                    for (case, _), sample in before.items():
+                        lane.journal.add(case, sample)
                 for key, sample in before.items():
                     (lane.samples if sample.error is None else lane.kept)[key] = sample
             lanes.append(lane)

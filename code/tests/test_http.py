@@ -775,22 +775,52 @@ class Retries(unittest.TestCase):
             self.assertEqual(gate.hung, hung, kinds)
 
     def test_an_endpoint_that_never_replied_hangs_when_its_patience_is_over(self) -> None:
-        gate, clock = m.RetryGate(patience_s=50), mock.Mock(side_effect=[7.0, 37.0])
-        gate.check(1e9)  # not asked yet
-        self.assertIsNone(gate.ended_by)
-        for _ in range(2):  # the first call counts
-            gate.wait(clock, lambda seconds: False)
-        for due, hung in ((56.9, False), (57.0, True)):
-            gate.check(due)
+        gate = m.RetryGate(patience_s=50)
+        gate.check(99.0, 99.0)  # nobody asks yet
+        self.let_through(gate, 100.0)
+        for now, elapsed_s, hung in ((149.9, 49.9, False), (150.0, 0.1, True)):
+            gate.check(now, elapsed_s)
             self.assertEqual((gate.hung, gate.ended_by is not None), (hung, hung))
         self.assertRegex(str(gate.ended_by), "no reply in the first 50 s.*--timeout")
 
+    def test_patience_is_spent_on_waiting_for_a_reply_and_on_nothing_else(self) -> None:
+        gate = m.RetryGate(patience_s=50)
+        self.let_through(gate, 0.0)
+        gate.check(30.0, 30.0)
+        gate.note(m.ProviderError("server", "x"))
+        gate.check(500.0, 470.0)  # nobody asks
+        self.let_through(gate, 500.0)
+        gate.pause.hold(600.0)
+        for now, elapsed_s in ((599.0, 99.0), (601.0, 2.0), (620.0, 19.0)):  # most of it a pause
+            gate.check(now, elapsed_s)
+        self.assertIsNone(gate.ended_by)
+        gate.check(621.0, 1.0)
+        self.assertIsNotNone(gate.ended_by)
+
+    def test_providers_of_one_endpoint_are_counted_together_too(self) -> None:
+        above = m.RetryGate("the endpoint", patience_s=50)
+        gates = [m.RetryGate(name, above.pause, 50, above) for name in "ab"]
+        for gate in gates * 5:
+            self.let_through(gate, 0.0)
+            self.assertIsNone(above.ended_by)
+            gate.note(m.ProviderError("server", "down"))
+        self.assertEqual(str(above.ended_by), "down")
+        self.assertEqual([gate.ended_by for gate in gates], [None, None])
+        self.let_through(gates[0], 0.0)
+        gates[0].heard(None)
+        above.check(99.0, 99.0)
+        self.assertFalse(above.hung)
+
     def test_an_endpoint_that_hangs_says_its_own_error_where_there_is_one(self) -> None:
         gate = m.RetryGate(patience_s=50)
-        gate.wait(lambda: 0.0, lambda seconds: False)
-        gate.note(m.ProviderError("connection", "No route to host"))
-        gate.check(50.0)
+        self.let_through(gate, 0.0)
+        gate.heard(m.ProviderError("connection", "No route to host"))
+        gate.heard(m.ProviderError("stopped", "stopped before the call"))
+        gate.check(50.0, 50.0)
         self.assertEqual(str(gate.ended_by), "No route to host")
+
+    def let_through(self, gate: m.RetryGate, now: float) -> None:
+        gate.wait(lambda: now, lambda seconds: False)
 
     def test_an_answer_or_a_refusal_shows_that_an_endpoint_lives_and_an_outage_does_not(self) -> None:
         for error, lives in (
@@ -798,16 +828,21 @@ class Retries(unittest.TestCase):
             (m.ProviderError("rate_limit", "x"), False), (m.ProviderError("server", "x", 60.0), True),
             (m.ProviderError("server", "x"), False), (m.ProviderError("connection", "x"), False),
             (m.ProviderError("timeout", "x"), False), (m.ProviderError("bad_http", "x"), False),
+            (m.ProviderError("stopped", "x"), False),
         ):  # fmt: skip
             gate = m.RetryGate(patience_s=50)
+            self.let_through(gate, 0.0)
+            gate.check(49.0, 49.0)
             with contextlib.suppress(m.ProviderError):
                 m.call_with_retries(
                     mock.Mock(side_effect=[error or "Paris"]), attempts=1, rng=random.Random(1),
                     clock=lambda: 0.0, sleep=lambda seconds: False, gate=gate,
                 )  # fmt: skip
-            gate.wait(lambda: 99.0, lambda seconds: False)
-            gate.check(1e9)
+            self.let_through(gate, 99.0)
+            gate.check(101.0, 2.0)
             self.assertEqual(gate.ended_by is None, lives, error)
+            gate.check(1e4, 9e3)
+            self.assertEqual(gate.ended_by is None, error is None, "after an answer it never hangs")
 
     def play_fifth(self, seed: int, workers: int, kind: str) -> m.ProviderError | None:
         """What ends a run of 400 samples, a fifth of which fails, and at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -167,6 +168,41 @@ class JournalTest(RunTestCase):
         self.assert_says(self.ask(suite, stub, "--resume"), 0, "2 of 2 cases passed")
         both = "gate", "--baseline", self.path("r.json"), "--candidate", self.path("r.json")
         self.assert_says(run(*both), 0, "2 pairs")
+
+    def test_an_answer_that_waits_for_its_judge_is_resumed_as_it_came(self) -> None:
+        suite = self.suite(2, {0: {"assert": [{"type": "rubric", "value": "says 'ok'"}]}})
+        message = {"role": "assistant", "content": "ok"}
+        bodies: list[dict[str, Any]] = [
+            {"choices": [{"message": message, "finish_reason": "content_filter"}]},
+            {"choices": [{"message": {**message, "content": ""}, "finish_reason": "stop"}]},
+            {"choices": [{"message": {**message, "content": "<think>a</think>ok"}, "finish_reason": "stop"}]},
+            {"choices": [{"message": message, "finish_reason": "length"}]},
+        ]
+        for body in bodies:
+            stub, found = self.serve(suite, faults=[{"case": "c0", "body": body}]), []
+            judge = ("--judge", "judge-v1")
+            with self.subTest(body=body):
+                self.ask(suite, stub, *judge)
+                found.append(self.document("r.json")["cases"][0]["samples"][0])
+                os.unlink(self.path("r.json"))
+                self.journal(1, suite, stub, *judge)
+                self.assert_says(self.ask(suite, stub, *judge, "--resume"), 0)
+                found.append(self.document("r.json")["cases"][0]["samples"][0])
+                os.unlink(self.path("r.json"))
+                kept = [[sample[key] for key in ("verdict", "flags", "assertions")] for sample in found]
+                self.assertEqual(*kept)
+                self.assertEqual([ask for ask in stub.asked if ask[1] == "c0"], [])
+
+    def test_answers_of_a_results_file_are_journalled_when_it_is_resumed(self) -> None:
+        suite = self.suite(6)
+        stub = self.serve(suite, faults=[{"case": f"c{i}", "delay_s": 0.02} for i in (2, 4)])
+        limit = ("-j", "1", "--max-time", "0.001", "--resume")
+        for _ in range(3):
+            self.assert_says(self.ask(suite, stub, *limit), 1, "incomplete")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path("r.json.journal")) if len(stub.asked) == 1 else None
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "6 of 6")
+        self.assertEqual(len(stub.asked), 6)
 
     @unittest.skipIf(os.name == "nt", "an open file cannot be removed there")
     def test_a_journal_removed_between_its_opening_and_its_lock_is_opened_again(self) -> None:

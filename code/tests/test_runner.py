@@ -64,7 +64,7 @@ class OrderTest(RunTestCase):
         calls = m.plan_calls(m.load_suite(self.suite()), 1, 1)
         for bug in (ZeroDivisionError("bug"), SystemExit(0)):
             with self.subTest(bug=bug), self.assertRaises(type(bug)):
-                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop(), lambda: None)
+                m.run_calls(calls, mock.Mock(side_effect=bug), 3, m.Stop(), lambda: 0)
 
 
 class OutageTest(RunTestCase):
@@ -119,7 +119,7 @@ class OutageTest(RunTestCase):
             with self.subTest(fault=fault):
                 stub = self.serve(suite, faults=[fault])
                 result = self.ask(suite, stub, out="")
-                self.assert_says(result, 1, "incomplete: the endpoint of 'm' cannot be used")
+                self.assert_says(result, 1, "incomplete: the endpoint cannot be used")
                 self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
                 self.assertLess(len(stub.calls), 20)
 
@@ -128,7 +128,7 @@ class OutageTest(RunTestCase):
         stub = self.serve(suite)
         stub.url = "http://127.0.0.1:9"
         result = self.ask(suite, stub, clock=clock)
-        self.assert_says(result, 1, "the endpoint of 'm' cannot be used (connection)", "to go on:")
+        self.assert_says(result, 1, "the endpoint cannot be used (connection)", "to go on:")
         self.assertLess(clock.skipped, 600)
         self.assertNotIn("FAIL", result.out)
         document = self.document("r.json")
@@ -146,7 +146,7 @@ class OutageTest(RunTestCase):
             begun = time.monotonic()
             result = self.ask(suite, stub, "-j", "4", "--timeout", "1")
             self.assertLess(time.monotonic() - begun, 1.9)
-        self.assert_says(result, 1, "the endpoint of 'm' cannot be used (timeout): no complete reply from")
+        self.assert_says(result, 1, "the endpoint cannot be used (timeout): no complete reply from")
         self.assertEqual(len(re.findall("cannot be used", result.out + result.err)), 1)
         asked = [s for case in self.document("r.json")["cases"] for s in case["samples"]]
         self.assertEqual({sample["error"]["kind"] for sample in asked}, {"timeout"})
@@ -162,9 +162,7 @@ class OutageTest(RunTestCase):
                 result = self.ask(suite, stub, "-j", jobs)
                 self.assertLess(time.monotonic() - begun, 5)
                 words = "(timeout): no reply in the first 0.3 s", "--timeout; 60 cases not asked"
-                self.assert_says(
-                    result, 1, "the endpoint of 'm' cannot be used", *words, "nothing was answered"
-                )
+                self.assert_says(result, 1, "the endpoint cannot be used", *words, "no sample is complete")
                 self.assertIn("cannot be used", self.document("r.json")["incomplete"])
 
     def test_a_slow_model_is_waited_for_where_the_user_or_its_first_reply_says_so(self) -> None:
@@ -174,23 +172,20 @@ class OutageTest(RunTestCase):
             self.assert_says(self.ask(suite, slow, "--timeout", "9", "-j", "1", out=""), 0)
             later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, later, "-j", "1", out=""), 0)
-            busy = {"call": 1, "status": 429, "headers": {"Retry-After": "1"}}
-            limited = self.serve(suite, faults=[busy, {"call": 2, "delay_s": 0.3}])
-            self.assert_says(self.ask(suite, limited, "-j", "1", out=""), 0)
             self.assert_says(self.ask(suite, self.serve(suite, faults=slow.faults), "-j", "1", out=""), 1)
 
     def test_a_model_or_a_judge_that_cannot_be_used_ends_the_run_though_others_answer(self) -> None:
         rubric = {"assert": [{"type": "rubric", "value": "Says 'ok'."}]}
         suite = self.suite(60, dict.fromkeys(range(60), rubric))
         for more, name in (
-            (["--judge", "nobody"], "nobody"),
-            (["--judge", "keyword", "--model", "m", "--model", "nobody"], "nobody"),
-            (["--judge", "judge-v1", "--judge-base-url", "http://127.0.0.1:9"], "judge-v1"),
+            (["--judge", "nobody"], "judge 'nobody'"),
+            (["--judge", "keyword", "--model", "m", "--model", "nobody"], "model 'nobody'"),
+            (["--judge", "judge-v1", "--judge-base-url", "http://127.0.0.1:9"], "judge 'judge-v1'"),
         ):
             with self.subTest(more=more):
                 stub = self.serve(suite)
                 result = self.ask(suite, stub, *more, out="")
-                self.assert_says(result, 1, f"the endpoint of '{name}' cannot be used")
+                self.assert_says(result, 1, f"the {name} cannot be used")
                 self.assertLess(len(stub.asked), 40)
 
     def test_an_answer_is_kept_before_its_judge_is_asked(self) -> None:
@@ -199,7 +194,7 @@ class OutageTest(RunTestCase):
         judge = ("--judge", "judge-v1", "-j", "1")
         with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
             result = self.ask(suite, stub, *judge)
-        self.assert_says(result, 1, "the endpoint of 'judge-v1' cannot be used (timeout)")
+        self.assert_says(result, 1, "the judge 'judge-v1' cannot be used (timeout)")
         self.assert_says(self.ask(suite, stub, *judge, "--resume"), 0, "2 of 2 cases passed")
         models = [(model, case) for model, case, _ in stub.asked]
         self.assertEqual(models, [("m", "c0"), ("judge-v1", None), ("m", "c1")])
@@ -278,18 +273,56 @@ class WorkerTest(unittest.TestCase):
         stop("--max-time of 1 s reached", limit=True)
         self.assertEqual((stop.reason, stop.exit_code, stop.limit), ("interrupted", 130, False))
 
-    def test_only_an_endpoint_that_hung_cuts_the_calls_under_way(self) -> None:
+    def test_only_calls_that_wait_for_an_endpoint_that_hung_will_never_come(self) -> None:
         case, error = m.Case("c0", "q0", (), "sha"), m.ProviderError("timeout", "x")
-        for hung, program, cut in ((True, (), True), (False, (), False), (True, ("program",), False)):
+        for hung, program, hanging in ((True, False, 1), (False, False, 0), (True, True, 0)):
             with self.subTest(hung=hung, program=program):
-                session = m.Session(m.RunOptions(exec=program), world())
-                session.gate("other")
-                gate = session.gate("the endpoint of 'm'")
-                gate.ended_by, gate.hung = error, hung
-                session.gate("another")
+                session = m.Session(m.RunOptions(), world())
+                gates = session.gate("other"), session.gate("hung", program=program), session.gate("third")
+                for gate in gates:
+                    gate.wait(lambda: 0.0, lambda seconds: False)
+                    gate.under_way = {id(gate)}
+                gates[1].ended_by, gates[1].hung = error, hung
                 m.limits(session.options, session, ())(case, m.Sample(0, error=("timeout", "x")))
                 self.assertTrue(session.stop.event.is_set())
-                self.assertEqual(session.stop.cut, cut)
+                self.assertEqual(session.end_if_hopeless(), hanging)
+
+    def test_calls_that_will_never_come_are_not_waited_for_and_others_are(self) -> None:
+        never, taken, stop = threading.Event(), [], m.Stop()
+        self.addCleanup(never.set)
+
+        def take(call: int) -> None:
+            taken.append(call)
+            if call < 2:
+                never.wait(30)
+            stop("hung")
+            time.sleep(0.05)
+            taken.append(call)
+
+        m.run_calls(range(9), take, 3, stop, lambda: 2 if stop.reason else 0)
+        self.assertEqual(taken, [0, 1, 2, 2])
+
+    def test_what_is_still_graded_when_a_run_breaks_off_is_not_kept(self) -> None:
+        suite, session = m.load_suite(OPS), m.Session(m.RunOptions(), world())
+        asked, free = threading.Event(), threading.Event()
+
+        def provider(*_: Any) -> Any:
+            asked.set()
+            free.wait(9)
+            raise m.ProviderError("server", "x")
+
+        def interrupted(*_: Any) -> None:
+            asked.wait(9)
+            raise KeyboardInterrupt
+
+        lane: Any = m.Lane("m", mock.Mock(side_effect=provider), None, m.Tools(lambda pattern, text: None))
+        lane.journal, before = mock.Mock(), {*threading.enumerate()}
+        with mock.patch.object(m.Progress, "show", interrupted), self.assertRaises(KeyboardInterrupt):
+            m.execute(suite, [lane], session.options, session, ())
+        free.set()
+        for thread in {*threading.enumerate()} - before:
+            thread.join(9)
+        self.assertEqual((len(lane.samples), lane.journal.add.call_count), (0, 0))
 
     def test_an_answer_that_comes_at_the_time_limit_is_the_last(self) -> None:
         for until, over in ((5.0, True), (5.1, False)):
@@ -341,7 +374,7 @@ class WorkerTest(unittest.TestCase):
                 free.set()
             arrived.append(call.seed)
 
-        m.run_calls(calls, take, 2, stop, lambda: None)
+        m.run_calls(calls, take, 2, stop, lambda: 0)
         self.assertEqual(sorted(arrived), [0, 1])
 
     def test_a_terminal_that_nobody_reads_holds_no_worker(self) -> None:
@@ -352,13 +385,17 @@ class WorkerTest(unittest.TestCase):
             if len(taken) == 9:
                 over.set()
 
-        m.run_calls([mock.Mock()] * 9, take, 2, m.Stop(), lambda: ticks.append(over.wait(5)))
+        def tick() -> int:
+            ticks.append(over.wait(5))
+            return 0
+
+        m.run_calls([mock.Mock()] * 9, take, 2, m.Stop(), tick)
         self.assertTrue(ticks and all(ticks))
 
     def test_a_bug_in_a_worker_stops_the_others(self) -> None:
         stop = m.Stop()
         with self.assertRaises(ZeroDivisionError):
-            m.run_calls([mock.Mock()], mock.Mock(side_effect=ZeroDivisionError), 1, stop, lambda: None)
+            m.run_calls([mock.Mock()], mock.Mock(side_effect=ZeroDivisionError), 1, stop, lambda: 0)
         self.assertTrue(stop.event.is_set())
 
 
