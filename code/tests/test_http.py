@@ -841,6 +841,7 @@ class Retries(unittest.TestCase):
             self.let_through(gate, 99.0)
             gate.check(101.0, 2.0)
             self.assertEqual(gate.ended_by is None, lives, error)
+            gate.heard(m.ProviderError("auth", "x"))
             gate.check(1e4, 9e3)
             self.assertEqual(gate.ended_by is None, error is None, "after an answer it never hangs")
 

@@ -287,6 +287,22 @@ class WorkerTest(unittest.TestCase):
                 self.assertTrue(session.stop.event.is_set())
                 self.assertEqual(session.end_if_hopeless(), hanging)
 
+    def test_a_machine_that_slept_has_waited_for_nobody(self) -> None:
+        times = iter([0.0, 3600.0, 3600.1])
+        session = m.Session(m.RunOptions(), world()._replace(clock=lambda: next(times)))
+        session.gate("the model 'm'").wait(lambda: 0.0, lambda seconds: False)
+        self.assertEqual([session.end_if_hopeless() for _ in range(2)], [0, 0])
+        self.assertIsNone(session.stop.reason)
+
+    def test_a_program_that_fails_is_no_failure_of_the_endpoints(self) -> None:
+        session = m.Session(m.RunOptions(), world())
+        program, model = session.gate("the program 'x'", program=True), session.gate("the model 'm'")
+        for gate in (program, model) * 9:
+            gate.note(m.ProviderError("timeout" if gate is program else "server", "x"))
+        session.end_if_hopeless()
+        self.assertRegex(str(session.stop.reason), "the program 'x' cannot be used")
+        self.assertIsNone(session.gates[0].ended_by)
+
     def test_calls_that_will_never_come_are_not_waited_for_and_others_are(self) -> None:
         never, taken, stop = threading.Event(), [], m.Stop()
         self.addCleanup(never.set)
