@@ -10,6 +10,7 @@ import time
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -53,6 +54,11 @@ class ProgramTest(StubTestCase):
         asked = [{"role": "user", "content": "hi Ana ✓"}]
         known = {"id": "c0", "input": "hi Ana ✓", "vars": {"who": "Ana"}, "messages": asked, "seed": 0}
         self.assertEqual(given, known)
+
+    def test_a_program_has_its_own_limit_and_not_that_of_a_first_reply(self) -> None:
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.05):
+            result = self.ask(self.suite(1), self.program("time.sleep(0.2); print('ok')"))
+        self.assert_says(result, 0, "1 of 1 case passed")
 
     def test_the_answer_is_text_or_an_object_with_an_output(self) -> None:
         whole = {"output": "ok", "model": "m-1", "finish_reason": "length"}

@@ -193,6 +193,13 @@ class JournalTest(RunTestCase):
                 self.assertEqual(*kept)
                 self.assertEqual([ask for ask in stub.asked if ask[1] == "c0"], [])
 
+    def test_an_answer_that_no_endpoint_judges_is_journalled_once(self) -> None:
+        suite = self.suite(1, {0: {"assert": [{"type": "rubric", "value": "says 'ok'"}]}})
+        for judge, lines in (("keyword", 1), ("judge-v1", 2)):
+            with mock.patch.object(m.Journal, "add") as add:
+                self.ask(suite, self.serve(suite), "--judge", judge)
+            self.assertEqual(add.call_count, lines, judge)
+
     def test_answers_of_a_results_file_are_journalled_when_it_is_resumed(self) -> None:
         suite = self.suite(6)
         stub = self.serve(suite, faults=[{"case": f"c{i}", "delay_s": 0.02} for i in (2, 4)])
