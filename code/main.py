@@ -352,7 +352,7 @@ class AssertionResult(NamedTuple):
 class Sample(NamedTuple):
     """One completion of a case. `error` (kind, message) means no answer came; then nothing passed.
     Latency is the last attempt's, cost excludes the judge. Unknown figures are None, never 0.
-    `output_sha256` is None while the output is there to make it from."""
+    `output_sha256` is of an output that is not kept, or what a file says against its output."""
 
     seed: int
     output: str | None = None
@@ -5044,7 +5044,7 @@ def _run_figures(run: Run, summary: Summary) -> Iterator[str]:
     passed = f"{summary.passed} of {counted(summary.cases, 'case')} passed"
     if run.incomplete:
         unasked = counted(sum(not case.samples for case in gated(run)), "case")
-        yield from _paragraph(f"incomplete: {printable(run.incomplete)}; {unasked} not asked")
+        yield from _paragraph(f"incomplete: {printable(run.incomplete)}; {unasked} without a result")
     if run.incomplete or summary.sample_errors:
         has = "has" if summary.sample_errors == 1 else "have"
         failed = f"{summary.sample_errors} of {counted(summary.samples, 'sample')} asked {has} no answer"
@@ -6263,7 +6263,8 @@ class RetryGate:
                 self._silent_s = -math.inf
             elif error.kind != "stopped":
                 silent = error.kind in RETRIED_KINDS and error.retry_after_s is None
-                self._last, self._silent_s = error, self._silent_s if silent else min(self._silent_s, 0.0)
+                self._last = error if silent else None  # a sign of life is not why it is silent later
+                self._silent_s = self._silent_s if silent else min(self._silent_s, 0.0)
         if self._above is not None:
             self._above.heard(error)
 
@@ -6274,8 +6275,9 @@ class RetryGate:
             if self.under_way and now - elapsed_s >= self.pause.until:
                 self._silent_s += elapsed_s
             if self._silent_s >= self.patience_s and self.ended_by is None:
-                words = f"no reply in the first {self.patience_s:g} s; a slow model needs a longer --timeout"
-                self.hung, self.ended_by = True, self._last or ProviderError("timeout", words)
+                words = f"no answer in {self.patience_s:g} s; a slow model needs a longer --timeout"
+                kind, why = (self._last.kind, f"{self._last.message}; ") if self._last else ("timeout", "")
+                self.hung, self.ended_by = True, ProviderError(kind, why + words)
 
     def note(self, error: ProviderError | None) -> None:
         """Counts how a sample ended: None for an answer, else the error after the last attempt."""
@@ -6570,8 +6572,8 @@ class Call(NamedTuple):
 
 
 class Lane:
-    """One model of a run: who answers, what it costs, and the samples that have come. `kept` are
-    answers of an earlier run that its judge could not be asked about."""
+    """One model of a run: who answers, what it costs, and the samples that have come. `kept` are those
+    of an earlier run without an answer, or with one that its judge was not asked about."""
 
     def __init__(self, model: str, provider: Provider, price: Price | None, tools: Tools) -> None:
         self.model, self.provider, self.price, self.tools = model, provider, price, tools
@@ -6744,10 +6746,14 @@ class Journal:
 
     def add(self, case: str, sample: Sample) -> None:
         """Appends one sample, from any thread, and the system has it: a killed process loses none."""
-        self._write({"case": case, "sample": sample_document(sample)})
+        self.add_all([(case, sample)])
 
-    def _write(self, document: Mapping[str, Any]) -> None:
-        data = json_line(document).encode("utf-8") + b"\n"
+    def add_all(self, found: Iterable[tuple[str, Sample]]) -> None:
+        """Appends samples, all or none: a part of a results file would hide the rest of it."""
+        self._write(*({"case": case, "sample": sample_document(sample)} for case, sample in found))
+
+    def _write(self, *documents: Mapping[str, Any]) -> None:
+        data = b"".join(json_line(document).encode("utf-8") + b"\n" for document in documents)
         with self._lock, system_errors(f"{self.path}: cannot be written"):
             try:
                 if self._file.write(data) < len(data):
@@ -6985,15 +6991,21 @@ def _identity(suite: Suite, options: RunOptions, lane: Lane) -> dict[str, Any]:
     }
 
 
-def _finished_before(out: str, identity: Mapping[str, Any]) -> dict[tuple[str, int], Sample]:
-    """The samples of a finished results file, when it answers the same run."""
+def _finished_before(
+    out: str, identity: Mapping[str, Any], request: Mapping[str, Any]
+) -> dict[tuple[str, int], Sample]:
+    """The samples of a finished results file, when it answers the same run. A default that its endpoint
+    did not take is not in its request."""
     if not os.path.exists(out):
         return {}
     run = load_run(out)
     samples = [run.samples, identity["samples"][1]]
     theirs: dict[str, Any] = {"suite": run.suite_sha256, "model": run.model, "samples": samples}
-    theirs.update(endpoint=run.endpoint, judge=run.judge)
-    _check_same(out, theirs, {key: identity[key] for key in theirs}, "name another --out")
+    theirs.update(endpoint=run.endpoint, judge=run.judge, request=run.request)
+    not_taken = {*REQUEST_DEFAULTS, "seed"} - {*identity["request"], *run.request}
+    sent = {key: value for key, value in request.items() if key not in not_taken}
+    ours = json.loads(json.dumps({**identity, "request": sent}))
+    _check_same(out, theirs, {key: ours[key] for key in theirs}, "name another --out")
     return {(case.id, sample.seed): sample for case in run.cases for sample in case.samples}
 
 
@@ -7018,9 +7030,8 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
                 opened.callback(lane.journal.close, remove=False)
                 before = lane.journal.load(options.resume)
                 if options.resume and not before:
-                    before = _finished_before(out, identity)
-                    for (case, _), sample in before.items():
-                        lane.journal.add(case, sample)
+                    before = _finished_before(out, identity, provider.request)
+                    lane.journal.add_all((case, sample) for (case, _), sample in before.items())
                 for key, sample in before.items():
                     (lane.samples if sample.error is None else lane.kept)[key] = sample
             lanes.append(lane)
@@ -7081,6 +7092,9 @@ def run_suite(suite: Suite, options: RunOptions, world: World) -> tuple[list[Run
         if options.judge is not None:
             judge = session.judge(options.judge, options.judge_url, suite.prices.get(options.judge))
         lanes = open_lanes(suite, options, session, Tools(search, judge))
+        if any(lane.samples for lane in lanes):  # it answered before: what is left may be slow
+            for gate in session.gates:
+                gate.patience_s = max(gate.patience_s, options.call_limit_s)
         stop.until = world.clock() + (math.inf if options.max_time is None else options.max_time)
         execute(suite, lanes, options, session, fail_fast)
         runs = [_finished_run(suite, options, lane, session, record) for lane in lanes]

@@ -161,7 +161,7 @@ class CalibrateTest(RunTestCase):
         stub = self.serve(self.suite(1), faults=[{"delay_s": 1}])
         with mock.patch.object(m, "FIRST_REPLY_S", 0.2):
             result = self.calibrate(LABELS, "--judge-base-url", stub.url, judge="judge-v1")
-        self.assert_says(result, 1, "the judge could not be asked: the", "no reply in the first 0.2 s")
+        self.assert_says(result, 1, "the judge could not be asked: the", "no answer in 0.2 s")
 
     def test_hostile_labels_are_bad_input_and_name_the_line(self) -> None:
         good: dict[str, Any] = {"output": "ok", "rubric": "says 'ok'", "human": True}

@@ -211,6 +211,43 @@ class JournalTest(RunTestCase):
         self.assert_says(self.ask(suite, stub, "--resume"), 0, "6 of 6")
         self.assertEqual(len(stub.asked), 6)
 
+    def test_a_results_file_of_another_request_is_not_resumed(self) -> None:
+        for before, after, code in (
+            ({}, {"temperature": 1}, 2), ({"top_p": 0.5}, {}, 2), ({"top_p": 0.5}, {"top_p": 0.50}, 0),
+            ({}, {"temperature": None}, 2), ({}, {"temperature": 0}, 0), ({"stop": "a"}, {"stop": "b"}, 2),
+        ):  # fmt: skip
+            stub = self.serve(self.suite(2))
+            with self.subTest(before=before, after=after):
+                self.assert_says(self.ask(self.suite(2, request=before), stub), 0)
+                words = ("request differ",) if code else ("2 of 2",)
+                self.assert_says(self.ask(self.suite(2, request=after), stub, "--resume"), code, *words)
+                for path in self.folder.glob("r.json*"):
+                    path.unlink()
+
+    def test_a_results_file_whose_endpoint_took_no_temperature_is_resumed(self) -> None:
+        no = {"error": {"message": "temperature is not supported", "param": "temperature"}}
+        suite = self.suite(2)
+        stub = self.serve(suite, faults=[{"call": 1, "status": 400, "body": no}])
+        self.assert_says(self.ask(suite, stub, "-j", "1"), 0, "does not take temperature")
+        self.assert_says(self.ask(suite, stub, "--resume"), 0, "2 of 2")
+        self.assertEqual(len(stub.calls), 3)
+
+    def test_a_results_file_is_journalled_whole_or_not_at_all(self) -> None:
+        suite = self.suite(9)
+        stub = self.serve(suite, faults=[{"case": "c8", "status": 400}])
+        self.assert_says(self.ask(suite, stub), 1)
+        path, written = self.path("r.json.journal"), []
+        os.unlink(path)
+
+        def full(journal: m.Journal, *documents: Any) -> None:
+            written.append(len(documents))
+            if "case" in documents[0]:
+                raise m.UsageError("no space left")
+
+        with mock.patch.object(m.Journal, "_write", full):
+            self.assert_says(self.ask(suite, stub, "--resume"), 2, "no space left")
+        self.assertEqual(written, [1, 9])
+
     @unittest.skipIf(os.name == "nt", "an open file cannot be removed there")
     def test_a_journal_removed_between_its_opening_and_its_lock_is_opened_again(self) -> None:
         lock, left = m._lock_file, [self.path("r.json.journal")]

@@ -158,7 +158,9 @@ class RunText(unittest.TestCase):
 
     def test_an_incomplete_run_without_an_error_is_no_result_either(self) -> None:
         text = m.render_run(run([case("a", "1"), case("b", "")], incomplete="interrupted"))
-        self.assertIn("incomplete: interrupted; 1 case not asked\nNO RESULT: 0 of 1 sample asked", text)
+        self.assertIn(
+            "incomplete: interrupted; 1 case without a result\nNO RESULT: 0 of 1 sample asked", text
+        )
 
     def test_only_figures_that_there_are_are_shown(self) -> None:
         rubric = (m.AssertionResult("rubric", True, ""),)

@@ -161,7 +161,7 @@ class OutageTest(RunTestCase):
                 begun = time.monotonic()
                 result = self.ask(suite, stub, "-j", jobs)
                 self.assertLess(time.monotonic() - begun, 5)
-                words = "(timeout): no reply in the first 0.3 s", "--timeout; 60 cases not asked"
+                words = "(timeout): no answer in 0.3 s", "--timeout; 60 cases without a result"
                 self.assert_says(result, 1, "the endpoint cannot be used", *words, "no sample is complete")
                 self.assertIn("cannot be used", self.document("r.json")["incomplete"])
 
@@ -173,6 +173,18 @@ class OutageTest(RunTestCase):
             later = self.serve(suite, faults=[{"call": 2, "delay_s": 0.3}])
             self.assert_says(self.ask(suite, later, "-j", "1", out=""), 0)
             self.assert_says(self.ask(suite, self.serve(suite, faults=slow.faults), "-j", "1", out=""), 1)
+
+    def test_a_slow_call_that_a_resumed_run_has_left_is_waited_for(self) -> None:
+        suite = self.suite(2)
+        self.assert_says(self.ask(suite, self.serve(suite, faults=[{"case": "c1", "status": 400}])), 1)
+        stub = self.serve(suite, faults=[{"case": "c1", "delay_s": 0.3}])
+        journal = Path(self.path("r.json.journal"))
+        identity, lines = journal.read_text().split("\n", 1)
+        head = json.loads(identity)
+        head["identity"]["endpoint"] = m.normal_base_url(stub.url).shown
+        journal.write_text(json.dumps(head) + "\n" + lines)
+        with mock.patch.object(m, "FIRST_REPLY_S", 0.1):
+            self.assert_says(self.ask(suite, stub, "--resume"), 0, "2 of 2 cases passed")
 
     def test_a_model_or_a_judge_that_cannot_be_used_ends_the_run_though_others_answer(self) -> None:
         rubric = {"assert": [{"type": "rubric", "value": "Says 'ok'."}]}
