@@ -1062,8 +1062,9 @@ def rogan_gladen(
     z2 = _z(confidence) ** 2
     if n == 0 or true_pass * human_fail + true_fail * human_pass <= human_pass * human_fail:
         return None
-    sens, spec = true_pass / human_pass, true_fail / human_fail
-    rate = min(1.0, max(0.0, (passed / n + spec - 1) / (sens + spec - 1)))
+    exact_spec = Fraction(true_fail, human_fail) - 1  # in floats the divisor may come out as 0
+    exact_rate = (Fraction(passed, n) + exact_spec) / (Fraction(true_pass, human_pass) + exact_spec)
+    rate = float(min(Fraction(1), max(Fraction(0), exact_rate)))
     seen = (passed + z2 / 2) / (n + z2)
     sens, spec = (true_pass + 1) / (human_pass + 2), (true_fail + 1) / (human_fail + 2)
     if sens + spec <= 1:
@@ -4705,9 +4706,10 @@ def _parse_document(text: str, schema: str) -> dict[str, Any]:
     return check_schema(placed("is cut short or not JSON", parse_json, text), schema)
 
 
+_labels = checked(int, "a number of labels, at most 10**12", lambda n: 0 <= n <= 10**12)
 _CALIBRATION_FIELDS: Mapping[str, Field] = {
     "judge": text_field,
-    "confusion": object_of(dict.fromkeys(CONFUSION, whole_field), CONFUSION),
+    "confusion": object_of(dict.fromkeys(CONFUSION, _labels), CONFUSION),
     "kappa": optional_field(
         lambda where, value: _number(f"{where}: value", object_field(where, value).get("value"))
     ),

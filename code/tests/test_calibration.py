@@ -200,6 +200,7 @@ class CalibrateTest(RunTestCase):
             ({}, "keyword", "measured the judge 'judge-v1', not 'keyword'"),
             ({"schema": "minieval/calibration/2"}, "judge-v1", "update minieval"),
             ({"confusion": {"both_pass": 1}}, "judge-v1", "confusion"),
+            ({"confusion": dict.fromkeys(m.CONFUSION, 10**400)}, "judge-v1", "at most 10**12"),
             ({"kappa": {"value": "high"}}, "judge-v1", "kappa"),
         ):
             record = self.record(**changes)

@@ -379,6 +379,8 @@ class Judges(StatisticsCase):
         rates = [known(main.rogan_gladen(passed, 20, 19, 20, 14, 20)) for passed in range(21)]
         self.assertTrue(all(0 <= r.low <= r.rate <= r.high <= 1 for r in rates), rates)
         self.assertEqual((rates[0].rate, rates[20].rate), (0.0, 1.0))
+        # (1 + 1 - 1) / (8 / (8 + 2**63) + 1 - 1) is far above 1; in floats its divisor is 0
+        self.assertEqual(known(main.rogan_gladen(2, 2, 8, 8 + 2**63, 3, 3)).rate, 1.0)
         few = known(main.rogan_gladen(5, 10, 2, 2, 1, 50))  # too few labels to tell
         self.assertEqual((few.low, few.high), (0.0, 1.0))
 
