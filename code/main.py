@@ -8298,7 +8298,7 @@ def _add_parser(place: Any, name: str, doc: str, example: str) -> Any:
     """A parser whose help ends in an example; its first sentence stands in the list."""
     summary = doc.partition(". ")[0].rstrip(".")
     listed, epilog = summary[0].lower() + summary[1:], f"example:\n  python3 code/main.py {example}"
-    return place.add_parser(name, help=listed, description=doc, epilog=epilog)
+    return place.add_parser(name, help=listed, description=textwrap.fill(doc, WIDTH), epilog=epilog)
 
 
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:

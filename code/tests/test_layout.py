@@ -254,6 +254,7 @@ class Commands(House):
                 example = m.build_parser().parse_args(shlex.split(found[1]))
                 self.assertEqual(example.command, name, "the example can be typed as it stands")
                 self.assertTrue(parser.description)
+                self.assertLessEqual(max(map(len, str(parser.description).splitlines())), 80)
                 self.assert_none([f"{name}: {word} has no help" for word in without_help(parser)])
 
     def test_every_command_has_a_row_in_the_readme(self) -> None:
