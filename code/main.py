@@ -6209,15 +6209,15 @@ def _transport_error(error: Exception, route: _Route, received: int) -> Provider
 
 
 class Pause:
-    """Until when, on its clock, no worker of a run may send."""
+    """Until when, on its clock, no worker of a run may send, and the longest wait that was asked."""
 
     def __init__(self) -> None:
-        self.until, self._lock = -math.inf, threading.Lock()
+        self.until, self.longest_s, self._lock = -math.inf, 0.0, threading.Lock()
 
-    def hold(self, until: float) -> None:
-        """Lets no worker send before `until`."""
+    def hold(self, now: float, wait_s: float) -> None:
+        """Lets no worker send before the wait is over."""
         with self._lock:
-            self.until = max(self.until, until)
+            self.until, self.longest_s = max(self.until, now + wait_s), max(self.longest_s, wait_s)
 
 
 class RetryGate:
@@ -6225,7 +6225,8 @@ class RetryGate:
     all hope: ten failed samples in a row, or four before the first answer when the last is hopeless;
     and as many more as are under way, since of samples that start together those that fail at once end
     first. It `hung` when the first four all timed out (those under way began with them), or when it was
-    asked for `patience_s` without a sign of life. All that is noted is noted `above` too."""
+    asked for `patience_s`, and the longest pause on top, without a sign of life. All that is noted is
+    noted `above` too."""
 
     def __init__(
         self, name: str = "the endpoint", pause: Pause | None = None, patience_s: float = math.inf,
@@ -6234,7 +6235,7 @@ class RetryGate:
         self.name, self.pause, self.patience_s, self._above = name, pause or Pause(), patience_s, above
         self.ended_by: ProviderError | None = None
         self.hung = False
-        self.under_way: set[int] = set()  # threads that were let through and have not noted yet
+        self.under_way: set[int] = set()  # threads that wait to ask, or asked and have not noted yet
         self._lock, self._silent_s = threading.Lock(), 0.0
         self._answered, self._failed, self._timeouts = False, 0, 0
         self._last: ProviderError | None = None
@@ -6242,42 +6243,46 @@ class RetryGate:
     def wait(self, clock: Callable[[], float], sleep: Callable[[float], bool]) -> None:
         """Returns when sending is allowed; ProviderError `stopped` when it no longer will be.
         `sleep(seconds)` returns True when the run was told to stop (threading.Event.wait)."""
+        self._mark(under_way=True)
+        why = "stopped before the call"
         while self.ended_by is None:
             left = self.pause.until - clock()
             if left <= 0:
-                self._let_through()
                 return
             if sleep(left):
-                raise ProviderError("stopped", "stopped before the call")
-        raise ProviderError("stopped", f"not asked, after: {self.ended_by.message}")
+                break
+        else:
+            why = f"not asked, after: {self.ended_by.message}"
+        self._mark(under_way=False)
+        raise ProviderError("stopped", why)
 
-    def _let_through(self) -> None:
+    def _mark(self, *, under_way: bool) -> None:
         with self._lock:
-            self.under_way.add(threading.get_ident())
+            (self.under_way.add if under_way else self.under_way.discard)(threading.get_ident())
         if self._above is not None:
-            self._above._let_through()
+            self._above._mark(under_way=under_way)
 
     def heard(self, error: ProviderError | None) -> None:
         """Notes what one attempt brought: None for an answer, after which the provider never hangs. A
-        failure that may pass is no sign of life, unless it says when (Retry-After)."""
+        failure that may pass is no sign of life."""
         with self._lock:
             if error is None:
                 self._silent_s = -math.inf
             elif error.kind != "stopped":
-                silent = error.kind in RETRIED_KINDS and error.retry_after_s is None
+                silent = error.kind in RETRIED_KINDS
                 self._last = error if silent else None  # a sign of life is not why it is silent later
                 self._silent_s = self._silent_s if silent else min(self._silent_s, 0.0)
         if self._above is not None:
             self._above.heard(error)
 
-    def check(self, now: float, elapsed_s: float) -> None:
+    def check(self, elapsed_s: float) -> None:
         """Ends all hope when a sign of life is overdue. The time since the last check counts when
-        somebody waited for one, and not for the end of a pause."""
+        somebody waited for one."""
         with self._lock:
-            if self.under_way and now - elapsed_s >= self.pause.until:
-                self._silent_s += elapsed_s
-            if self._silent_s >= self.patience_s and self.ended_by is None:
-                words = f"no answer in {self.patience_s:g} s; a slow model needs a longer --timeout"
+            self._silent_s += elapsed_s if self.under_way else 0.0
+            patience_s = self.patience_s + self.pause.longest_s
+            if self._silent_s >= patience_s and self.ended_by is None:
+                words = f"no answer in {patience_s:g} s; a slow model needs a longer --timeout"
                 kind, why = (self._last.kind, f"{self._last.message}; ") if self._last else ("timeout", "")
                 self.hung, self.ended_by = True, ProviderError(kind, why + words)
 
@@ -6317,7 +6322,7 @@ def call_with_retries(
             wait_s, retry = backoff_s(attempt, rng), error.kind in RETRIED_KINDS
             if retry and error.retry_after_s is not None:
                 wait_s = max(wait_s, error.retry_after_s)
-                gate.pause.hold(clock() + error.retry_after_s)
+                gate.pause.hold(clock(), error.retry_after_s)
             in_time = attempt < attempts and clock() + wait_s < give_up_at
             if not (retry and in_time) or sleep(wait_s):
                 gate.note(error)
@@ -6433,7 +6438,7 @@ class Session:
         now, hanging = self.world.clock(), set[int]()
         elapsed_s, self._checked = min(now - self._checked, 1.0), now  # longer is a machine that slept
         for gate in self.gates:
-            gate.check(now, elapsed_s)
+            gate.check(elapsed_s)
             if gate.ended_by is not None:
                 self.stop(f"{gate.name} cannot be used ({gate.ended_by.kind}): {gate.ended_by.message}")
             if gate.hung and gate.patience_s < math.inf:

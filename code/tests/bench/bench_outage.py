@@ -62,6 +62,7 @@ OUTAGES: Mapping[str, Mapping[str, Any] | None] = {
     "HTTP 500": {"status": 500},
     "HTTP 503": {"status": 503},
     "429, plain": {"status": 429},
+    "503, Retry-After: 5": {"status": 503, "headers": {"Retry-After": "5"}},
     "quota exhausted": {"status": 429, "body": QUOTA},
     "connection closed": {"close": True},
     "no HTTP": {"garbage": True},
