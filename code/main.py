@@ -6738,9 +6738,9 @@ class Journal:
                 lines: list[Any] = placed(self.path, list, each_line(texts, _journal_line))
         found: dict[tuple[str, int], Sample] = dict(lines[1:])
         answered = sum((s.output_sha256 or s.output) is not None for s in found.values())
-        if not answered:
-            self._end = self._file.truncate(0)
-            self._write({"schema": JOURNAL_SCHEMA, "identity": self._identity})
+        carried = lines[0].get("carried") if lines else None
+        if not answered or (isinstance(carried, int) and len(lines) <= carried):
+            self.start({})
             return {}
         if not resume:
             raise UsageError(
@@ -6753,11 +6753,15 @@ class Journal:
 
     def add(self, case: str, sample: Sample) -> None:
         """Appends one sample, from any thread, and the system has it: a killed process loses none."""
-        self.add_all([(case, sample)])
+        self._write({"case": case, "sample": sample_document(sample)})
 
-    def add_all(self, found: Iterable[tuple[str, Sample]]) -> None:
-        """Appends samples, all or none: a part of a results file would hide the rest of it."""
-        self._write(*({"case": case, "sample": sample_document(sample)} for case, sample in found))
+    def start(self, carried: Mapping[tuple[str, int], Sample]) -> None:
+        """Begins anew, with samples of a results file. Their number stands in front, since a part of
+        them, all that a kill may leave, would hide the rest of that file."""
+        self._end = self._file.truncate(0)
+        head = {"schema": JOURNAL_SCHEMA, "identity": self._identity, "carried": len(carried)}
+        entries = ({"case": case, "sample": sample_document(s)} for (case, _), s in carried.items())
+        self._write(head, *entries)
 
     def _write(self, *documents: Mapping[str, Any]) -> None:
         data = b"".join(json_line(document).encode("utf-8") + b"\n" for document in documents)
@@ -7038,7 +7042,7 @@ def open_lanes(suite: Suite, options: RunOptions, session: Session, tools: Tools
                 before = lane.journal.load(options.resume)
                 if options.resume and not before:
                     before = _finished_before(out, identity, provider.request)
-                    lane.journal.add_all((case, sample) for (case, _), sample in before.items())
+                    lane.journal.start(before)
                 for key, sample in before.items():
                     (lane.samples if sample.error is None else lane.kept)[key] = sample
             lanes.append(lane)

@@ -241,12 +241,17 @@ class JournalTest(RunTestCase):
 
         def full(journal: m.Journal, *documents: Any) -> None:
             written.append(len(documents))
-            if "case" in documents[0]:
+            write(journal, *documents[:5])
+            if len(documents) > 1:
                 raise m.UsageError("no space left")
 
+        write = m.Journal._write
         with mock.patch.object(m.Journal, "_write", full):
             self.assert_says(self.ask(suite, stub, "--resume"), 2, "no space left")
-        self.assertEqual(written, [1, 9])
+        self.assertEqual(written, [1, 10])
+        self.assertEqual(len(Path(path).read_text().splitlines()), 5)  # as a kill leaves it
+        self.assert_says(self.ask(suite, stub, "--resume"), 1, "1 of 9 samples asked has no answer")
+        self.assertEqual(len(stub.calls), 10)
 
     @unittest.skipIf(os.name == "nt", "an open file cannot be removed there")
     def test_a_journal_removed_between_its_opening_and_its_lock_is_opened_again(self) -> None:
